@@ -1,0 +1,64 @@
+#include "base/slab.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/units.h"
+
+namespace soli {
+namespace {
+
+constexpr int64_t kHugePageBytes = 2 * kMiB;
+
+int64_t round_up(int64_t bytes, int64_t grain) { return (bytes + grain - 1) / grain * grain; }
+
+}  // namespace
+
+Result<Slab> Slab::allocate(Budget& budget, std::string name, int64_t bytes) {
+  // Small slabs keep to normal pages: a tiny tensor must not cost a huge page of resident memory.
+  const bool huge = bytes >= kHugePageBytes;
+  const int64_t mapped_bytes = round_up(bytes, huge ? kHugePageBytes : 4 * kKiB);
+  SOLI_RETURN_IF_ERROR(budget.charge(name, mapped_bytes));
+  const int64_t reserved_bytes = mapped_bytes + (huge ? kHugePageBytes : 0);
+  void* const reserved = ::mmap(nullptr, static_cast<size_t>(reserved_bytes), PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) {
+    const int error = errno;
+    budget.release(name, mapped_bytes);
+    return fail(ErrorKind::kIo, "cannot map {} for {}: {}", format_bytes(mapped_bytes), name, std::strerror(error));
+  }
+  auto* data = static_cast<std::byte*>(reserved);
+  if (huge) {
+    const auto address = reinterpret_cast<uintptr_t>(reserved);
+    const auto aligned = static_cast<uintptr_t>(round_up(static_cast<int64_t>(address), kHugePageBytes));
+    const auto head = static_cast<int64_t>(aligned - address);
+    if (head > 0) ::munmap(reserved, static_cast<size_t>(head));
+    if (head < kHugePageBytes) ::munmap(data + head + mapped_bytes, static_cast<size_t>(kHugePageBytes - head));
+    data += head;
+    ::madvise(data, static_cast<size_t>(mapped_bytes), MADV_HUGEPAGE);  // a wish: without it, only slower
+  }
+  Slab slab;
+  slab.budget_ = &budget;
+  slab.name_ = std::move(name);
+  slab.data_ = data;
+  slab.bytes_ = mapped_bytes;
+  return slab;
+}
+
+Slab::~Slab() {
+  if (data_ == nullptr) return;
+  ::munmap(data_, static_cast<size_t>(bytes_));
+  budget_->release(name_, bytes_);
+}
+
+void Slab::swap(Slab& other) noexcept {
+  std::swap(budget_, other.budget_);
+  std::swap(name_, other.name_);
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+}
+
+}  // namespace soli

@@ -1,0 +1,99 @@
+#include "io/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "base/units.h"
+
+namespace soli {
+namespace {
+
+tl::unexpected<Error> io_error(const std::string& path, const char* what, int error) {
+  return fail(error == ENOENT ? ErrorKind::kNotFound : ErrorKind::kIo, "{}: cannot {}: {}", path, what,
+              std::strerror(error));
+}
+
+Status write_all(int descriptor, const std::string& path, std::span<const std::byte> content) {
+  while (!content.empty()) {
+    const ssize_t n = ::write(descriptor, content.data(), content.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return io_error(path, "write", errno);
+    content = content.subspan(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<File> File::open(const std::string& path) {
+  File file;
+  file.path_ = path;
+  file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file.descriptor_ < 0) return io_error(path, "open", errno);
+  struct stat status = {};
+  if (::fstat(file.descriptor_, &status) != 0) return io_error(path, "stat", errno);
+  if (S_ISDIR(status.st_mode)) return fail(ErrorKind::kInvalidArgument, "{}: is a directory, not a file", path);
+  file.size_ = status.st_size;
+  return file;
+}
+
+File::File(File&& other) noexcept { *this = std::move(other); }
+
+File& File::operator=(File&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(size_, other.size_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+File::~File() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Status File::read(int64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t n = ::pread(descriptor_, out.data(), out.size(), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return io_error(path_, "read", errno);
+    if (n == 0) {
+      return fail(ErrorKind::kMalformed, "{}: ends early: {} more bytes wanted at offset {}", path_, out.size(), offset);
+    }
+    offset += n;
+    out = out.subspan(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+void File::drop_cache(int64_t offset, int64_t bytes) const {
+  ::posix_fadvise(descriptor_, offset, bytes, POSIX_FADV_DONTNEED);
+}
+
+Result<std::string> read_file(const std::string& path, int64_t max_bytes) {
+  SOLI_ASSIGN_OR_RETURN(const File file, File::open(path));
+  if (file.size() > max_bytes) {
+    return fail(ErrorKind::kLimit, "{}: {} is more than the {} allowed here", path, format_bytes(file.size()),
+                format_bytes(max_bytes));
+  }
+  std::string content(static_cast<size_t>(file.size()), '\0');
+  SOLI_RETURN_IF_ERROR(file.read(0, std::as_writable_bytes(std::span(content))));
+  return content;
+}
+
+Status write_file(const std::string& path, std::span<const std::byte> content) {
+  const std::string temporary = path + ".tmp";
+  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor < 0) return io_error(path, "create", errno);
+  Status status = write_all(descriptor, path, content);
+  if (::close(descriptor) != 0 && status) status = io_error(path, "close", errno);
+  if (status && std::rename(temporary.c_str(), path.c_str()) != 0) status = io_error(path, "rename to", errno);
+  if (!status) ::unlink(temporary.c_str());
+  return status;
+}
+
+}  // namespace soli

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+
+namespace soli {
+
+/// A file opened for reading at offsets. Thread-safe: many threads may read at once. Move-only.
+class File {
+ public:
+  /// Fails with kNotFound or kIo, naming the path and the reason; a directory is refused.
+  static Result<File> open(const std::string& path);
+
+  File(File&& other) noexcept;
+  File& operator=(File&& other) noexcept;
+  ~File();
+
+  /// Fills all of `out` from `offset`; fails with kMalformed ("ends early") past the end of the file.
+  Status read(int64_t offset, std::span<std::byte> out) const;
+  /// Tells the kernel that the cached pages of [offset, offset + bytes) are not needed any more.
+  void drop_cache(int64_t offset, int64_t bytes) const;
+
+  int64_t size() const { return size_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  File() = default;
+
+  int descriptor_ = -1;
+  int64_t size_ = 0;
+  std::string path_;
+};
+
+/// The whole of a file of at most `max_bytes`; else kLimit.
+Result<std::string> read_file(const std::string& path, int64_t max_bytes);
+/// Writes `content` to `path` through a temporary file and a rename, so that no half file is ever seen.
+Status write_file(const std::string& path, std::span<const std::byte> content);
+
+}  // namespace soli
