@@ -89,7 +89,7 @@ struct AttentionBlock {
   float* o;              // [n_heads][value_dim], 0 before the first block
 };
 /// Keys are cut at multiples of this absolute position whatever the batch, so that sums always group alike.
-inline constexpr int64_t kAttentionBlockKeys = 256;
+inline constexpr int64_t kAttentionBlockKeys = 64;
 
 using half = uint16_t;  // bits of an IEEE 754 binary16
 

@@ -12,8 +12,8 @@ enum class KvType { kF32, kF16 };
 
 constexpr int64_t bytes_of(KvType type) { return type == KvType::kF32 ? 4 : 2; }
 
-/// Positions per KV page; kAttentionBlockKeys is a multiple of it.
-inline constexpr int64_t kKvPagePositions = 64;
+/// Positions per KV page. A page is one attention block, so that a kernel sees one contiguous run of keys.
+inline constexpr int64_t kKvPagePositions = kernels::kAttentionBlockKeys;
 
 /// Shape of the keys and values of one layer.
 struct KvShape {
