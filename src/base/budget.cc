@@ -12,9 +12,11 @@ Status Budget::charge(const std::string& name, int64_t bytes) {
   const std::lock_guard lock(mutex_);
   if (bytes > limit_bytes_ - used_bytes_) {
     std::string used;
-    for (const auto& [part, part_bytes] : by_name_) used += fmt::format("{} {}, ", part, format_bytes(part_bytes));
+    for (const auto& [part, part_bytes] : by_name_)
+      used += fmt::format("{} {}, ", part, format_bytes(part_bytes));
     return fail(ErrorKind::kLimit, "memory budget of {} is too small: {} needs {} more ({}in all {} needed)",
-                format_bytes(limit_bytes_), name, format_bytes(bytes), used, format_bytes(used_bytes_ + bytes));
+                format_bytes(limit_bytes_), name, format_bytes(bytes), used,
+                format_bytes(used_bytes_ + bytes));
   }
   used_bytes_ += bytes;
   peak_bytes_ = std::max(peak_bytes_, used_bytes_);

@@ -12,9 +12,10 @@ namespace soli {
 }  // namespace soli
 
 /// SOLI_CHECK(condition) or SOLI_CHECK(condition, "format", args...). Always compiled in.
-#define SOLI_CHECK(condition, ...)                                                                   \
-  do {                                                                                               \
-    if (!(condition)) [[unlikely]] {                                                                 \
-      ::soli::check_failed(__FILE__, __LINE__, std::string(#condition) __VA_OPT__(+ ": " + fmt::format(__VA_ARGS__))); \
-    }                                                                                                \
+#define SOLI_CHECK(condition, ...)                                                                \
+  do {                                                                                            \
+    if (!(condition)) [[unlikely]] {                                                              \
+      ::soli::check_failed(__FILE__, __LINE__,                                                    \
+                           std::string(#condition) __VA_OPT__(+": " + fmt::format(__VA_ARGS__))); \
+    }                                                                                             \
   } while (false)

@@ -12,7 +12,8 @@ namespace soli {
 Status init_log(std::string_view level) {
   constexpr std::array<std::string_view, 6> kLevels = {"trace", "debug", "info", "warn", "error", "off"};
   if (std::find(kLevels.begin(), kLevels.end(), level) == kLevels.end()) {
-    return fail(ErrorKind::kInvalidArgument, "log level '{}' is unknown; allowed: {}", level, fmt::join(kLevels, ", "));
+    return fail(ErrorKind::kInvalidArgument, "log level '{}' is unknown; allowed: {}", level,
+                fmt::join(kLevels, ", "));
   }
   auto logger = std::make_shared<spdlog::logger>("soli", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");

@@ -46,16 +46,16 @@ inline tl::unexpected<Error> in_context(const std::string& context, Error error)
 #define SOLI_CONCAT(a, b) SOLI_CONCAT_INNER(a, b)
 
 /// Returns the error of `expression` (a Status or Result) from the enclosing function, if it has one.
-#define SOLI_RETURN_IF_ERROR(expression)                                               \
-  do {                                                                                 \
-    auto&& soli_status = (expression);                                                 \
+#define SOLI_RETURN_IF_ERROR(expression)                                                    \
+  do {                                                                                      \
+    auto&& soli_status = (expression);                                                      \
     if (!soli_status) return tl::unexpected<::soli::Error>(std::move(soli_status).error()); \
   } while (false)
 
 /// `SOLI_ASSIGN_OR_RETURN(auto x, f());` declares x from a Result, or returns its error.
 #define SOLI_ASSIGN_OR_RETURN(declaration, expression) \
   SOLI_ASSIGN_OR_RETURN_INNER(SOLI_CONCAT(soli_result_, __LINE__), declaration, expression)
-#define SOLI_ASSIGN_OR_RETURN_INNER(result, declaration, expression)                \
-  auto result = (expression);                                                       \
-  if (!result) return tl::unexpected<::soli::Error>(std::move(result).error());     \
+#define SOLI_ASSIGN_OR_RETURN_INNER(result, declaration, expression)            \
+  auto result = (expression);                                                   \
+  if (!result) return tl::unexpected<::soli::Error>(std::move(result).error()); \
   declaration = std::move(*result)

@@ -28,7 +28,8 @@ Result<Slab> Slab::allocate(Budget& budget, std::string name, int64_t bytes) {
   if (reserved == MAP_FAILED) {
     const int error = errno;
     budget.release(name, mapped_bytes);
-    return fail(ErrorKind::kIo, "cannot map {} for {}: {}", format_bytes(mapped_bytes), name, std::strerror(error));
+    return fail(ErrorKind::kIo, "cannot map {} for {}: {}", format_bytes(mapped_bytes), name,
+                std::strerror(error));
   }
   auto* data = static_cast<std::byte*>(reserved);
   if (huge) {
@@ -36,7 +37,8 @@ Result<Slab> Slab::allocate(Budget& budget, std::string name, int64_t bytes) {
     const auto aligned = static_cast<uintptr_t>(round_up(static_cast<int64_t>(address), kHugePageBytes));
     const auto head = static_cast<int64_t>(aligned - address);
     if (head > 0) ::munmap(reserved, static_cast<size_t>(head));
-    if (head < kHugePageBytes) ::munmap(data + head + mapped_bytes, static_cast<size_t>(kHugePageBytes - head));
+    if (head < kHugePageBytes)
+      ::munmap(data + head + mapped_bytes, static_cast<size_t>(kHugePageBytes - head));
     data += head;
     ::madvise(data, static_cast<size_t>(mapped_bytes), MADV_HUGEPAGE);  // a wish: without it, only slower
   }

@@ -9,7 +9,8 @@
 namespace soli {
 namespace {
 
-// About 20 us on this kind of machine: longer than the gap between two phases of a step, shorter than a time slice.
+// About 20 us on this kind of machine: longer than the gap between two phases of a step, shorter than a time
+// slice.
 constexpr int kSpins = 400;
 
 /// Waits until `word` differs from `old`: spins briefly, then sleeps in the kernel.

@@ -10,8 +10,9 @@
 
 namespace soli {
 
-/// A fixed team of threads for data-parallel phases. The calling thread is member 0. Between phases the others
-/// spin for some microseconds and then sleep. Several engines may share a team: phases then run one after another.
+/// A fixed team of threads for data-parallel phases. The calling thread is member 0. Between phases the
+/// others spin for some microseconds and then sleep. Several engines may share a team: phases then run one
+/// after another.
 class ThreadTeam {
  public:
   static constexpr int kMaxThreads = 1024;
@@ -24,10 +25,11 @@ class ThreadTeam {
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls body(begin, end, member) for consecutive ranges of at most `grain` items until [0, n_items) is covered, and
-  /// returns when all are done. Which member takes a range is not defined: results must not depend on it.
-  /// `body` must not throw and must not call parallel_for.
-  void parallel_for(int64_t n_items, int64_t grain, FunctionRef<void(int64_t begin, int64_t end, int member)> body);
+  /// Calls body(begin, end, member) for consecutive ranges of at most `grain` items until [0, n_items) is
+  /// covered, and returns when all are done. Which member takes a range is not defined: results must not
+  /// depend on it. `body` must not throw and must not call parallel_for.
+  void parallel_for(int64_t n_items, int64_t grain,
+                    FunctionRef<void(int64_t begin, int64_t end, int member)> body);
 
  private:
   using Body = FunctionRef<void(int64_t, int64_t, int)>;
@@ -40,7 +42,7 @@ class ThreadTeam {
   int64_t n_items_ = 0;
   int64_t grain_ = 1;
   alignas(64) std::atomic<int64_t> next_item_{0};
-  alignas(64) std::atomic<uint32_t> phase_{0};    // grows by one per phase
+  alignas(64) std::atomic<uint32_t> phase_{0};      // grows by one per phase
   alignas(64) std::atomic<uint32_t> n_working_{0};  // workers that have not finished the phase
   std::atomic<bool> stop_{false};
   std::vector<std::thread> workers_;

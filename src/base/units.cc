@@ -24,8 +24,9 @@ constexpr std::array<Unit, 9> kUnits = {{{"B", 1},
                                          {"TB", 1e12}}};
 
 std::string three_digits(double value) {
-  return value < 10 ? fmt::format("{:.2f}", value)
-                    : value < 100 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value);
+  return value < 10    ? fmt::format("{:.2f}", value)
+         : value < 100 ? fmt::format("{:.1f}", value)
+                       : fmt::format("{:.0f}", value);
 }
 
 }  // namespace
@@ -42,9 +43,10 @@ Result<int64_t> parse_bytes(std::string_view name, std::string_view text) {
       if (std::isfinite(bytes) && bytes >= 1 && bytes <= 0x1p62) return static_cast<int64_t>(bytes);
     }
   }
-  return fail(ErrorKind::kInvalidArgument,
-              "{}: '{}' is not an amount of memory; write a positive number with a unit, such as 12GiB or 800MiB",
-              name, text);
+  return fail(
+      ErrorKind::kInvalidArgument,
+      "{}: '{}' is not an amount of memory; write a positive number with a unit, such as 12GiB or 800MiB",
+      name, text);
 }
 
 std::string format_bytes(int64_t bytes) {

@@ -38,7 +38,8 @@ Result<File> File::open(const std::string& path) {
   if (file.descriptor_ < 0) return io_error(path, "open", errno);
   struct stat status = {};
   if (::fstat(file.descriptor_, &status) != 0) return io_error(path, "stat", errno);
-  if (S_ISDIR(status.st_mode)) return fail(ErrorKind::kInvalidArgument, "{}: is a directory, not a file", path);
+  if (S_ISDIR(status.st_mode))
+    return fail(ErrorKind::kInvalidArgument, "{}: is a directory, not a file", path);
   file.size_ = status.st_size;
   return file;
 }
@@ -62,7 +63,8 @@ Status File::read(int64_t offset, std::span<std::byte> out) const {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return io_error(path_, "read", errno);
     if (n == 0) {
-      return fail(ErrorKind::kMalformed, "{}: ends early: {} more bytes wanted at offset {}", path_, out.size(), offset);
+      return fail(ErrorKind::kMalformed, "{}: ends early: {} more bytes wanted at offset {}", path_,
+                  out.size(), offset);
     }
     offset += n;
     out = out.subspan(static_cast<size_t>(n));
@@ -91,7 +93,8 @@ Status write_file(const std::string& path, std::span<const std::byte> content) {
   if (descriptor < 0) return io_error(path, "create", errno);
   Status status = write_all(descriptor, path, content);
   if (::close(descriptor) != 0 && status) status = io_error(path, "close", errno);
-  if (status && std::rename(temporary.c_str(), path.c_str()) != 0) status = io_error(path, "rename to", errno);
+  if (status && std::rename(temporary.c_str(), path.c_str()) != 0)
+    status = io_error(path, "rename to", errno);
   if (!status) ::unlink(temporary.c_str());
   return status;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The kernel set of one instruction set, and the choice of one at start. Kernels are single-threaded, allocate
-// nothing and know nothing of models; shapes are checked and threads are split in ops/.
+// The kernel set of one instruction set, and the choice of one at start. Kernels are single-threaded,
+// allocate nothing and know nothing of models; shapes are checked and threads are split in ops/.
 //
 // Every kernel is written once over the 16-lane vocabulary of kernels/simd/ and instantiated per ISA, so that
 // scalar, AVX2 and AVX-512 execute the same operations in the same order per output and give the same bits.
@@ -16,13 +16,15 @@
 
 namespace soli::kernels {
 
-/// Rows of a weight matrix that are stored interleaved: lane i of a vector register belongs to row i of the strip.
+/// Rows of a weight matrix that are stored interleaved: lane i of a vector register belongs to row i of the
+/// strip.
 inline constexpr int kStripRows = 16;
 
 /// Elements that share one scale in an 8-bit activation row.
 inline constexpr int kQ8BlockElements = 32;
 
-/// An activation row quantised to signed 8 bit in [-127, 127], one scale per block of 32 (kernels/quant/q8_0-inl.h).
+/// An activation row quantised to signed 8 bit in [-127, 127], one scale per block of 32
+/// (kernels/quant/q8_0-inl.h).
 struct Q8Row {
   const int8_t* values;  // [cols]
   const float* scales;   // [cols / 32]
@@ -33,23 +35,23 @@ struct Q8Row {
 /// Per output, the sum runs over ascending k in one order that depends on neither tile shape nor ISA.
 template <typename Activation>
 struct MatmulTile {
-  const std::byte* strips;        // [n_strips][strip_bytes], packed x16
-  int64_t n_rows;                 // rows to write; the last strip may be padded beyond them
-  int64_t cols;                   // k; a multiple of the type's block_elements
-  const Activation* x;            // [n_tokens] activation rows of `cols` elements, anywhere in memory
-  int64_t n_tokens;               // any number >= 0
-  float* const* y;                // [n_tokens] pointers to the output of the tile's first row; n_rows floats are written
+  const std::byte* strips;  // [n_strips][strip_bytes], packed x16
+  int64_t n_rows;           // rows to write; the last strip may be padded beyond them
+  int64_t cols;             // k; a multiple of the type's block_elements
+  const Activation* x;      // [n_tokens] activation rows of `cols` elements, anywhere in memory
+  int64_t n_tokens;         // any number >= 0
+  float* const* y;  // [n_tokens] pointers to the output of the tile's first row; n_rows floats are written
 };
 using MatmulTileF32 = MatmulTile<const float*>;
 using MatmulTileQ8 = MatmulTile<Q8Row>;
 
-/// What one ISA can do with one weight type. The file kernels/quant/<type>-inl.h states the type's block layout,
-/// its canonical arithmetic and its plain scalar oracle.
+/// What one ISA can do with one weight type. The file kernels/quant/<type>-inl.h states the type's block
+/// layout, its canonical arithmetic and its plain scalar oracle.
 struct WeightKernels {
-  std::string_view name;    // as GGUF tools write it: "Q8_0"
-  uint32_t gguf_type;       // ggml type id of the GGUF specification
-  int block_elements;       // elements per block along k
-  int block_bytes;          // bytes per block
+  std::string_view name;  // as GGUF tools write it: "Q8_0"
+  uint32_t gguf_type;     // ggml type id of the GGUF specification
+  int block_elements;     // elements per block along k
+  int block_bytes;        // bytes per block
 
   /// Oracle: exact values of one GGUF row of `cols` elements.
   void (*dequantize_row)(const std::byte* row, int64_t cols, float* out);
@@ -72,21 +74,22 @@ struct WeightKernels {
 };
 
 /// Attention of one query position over one block of keys, for all query heads that share a key/value head.
-/// Adds to a running online softmax (Milakov, Gimelshein 2018): per head m = maximum, l = sum of exp, o = weighted values.
+/// Adds to a running online softmax (Milakov, Gimelshein 2018): per head m = maximum, l = sum of exp, o =
+/// weighted values.
 template <typename Kv>
 struct AttentionBlock {
-  const float* q;        // [n_heads][head_dim]
-  int64_t q_stride;      // floats between two heads
-  const Kv* k;           // [n_keys][head_dim]
-  const Kv* v;           // [n_keys][value_dim]
-  int64_t n_keys;        // visible keys of this block, at most kAttentionBlockKeys
+  const float* q;    // [n_heads][head_dim]
+  int64_t q_stride;  // floats between two heads
+  const Kv* k;       // [n_keys][head_dim]
+  const Kv* v;       // [n_keys][value_dim]
+  int64_t n_keys;    // visible keys of this block, at most kAttentionBlockKeys
   int n_heads;
   int64_t head_dim;
   int64_t value_dim;
-  float scale;           // multiplied onto q . k
-  float* m;              // [n_heads], -infinity before the first block
-  float* l;              // [n_heads], 0 before the first block
-  float* o;              // [n_heads][value_dim], 0 before the first block
+  float scale;  // multiplied onto q . k
+  float* m;     // [n_heads], -infinity before the first block
+  float* l;     // [n_heads], 0 before the first block
+  float* o;     // [n_heads][value_dim], 0 before the first block
 };
 /// Keys are cut at multiples of this absolute position whatever the batch, so that sums always group alike.
 inline constexpr int64_t kAttentionBlockKeys = 64;
@@ -95,8 +98,8 @@ using half = uint16_t;  // bits of an IEEE 754 binary16
 
 /// All kernels of one instruction set.
 struct KernelTable {
-  std::string_view isa;                      // "scalar", "avx2", "avx512"
-  std::span<const WeightKernels> weights;    // one per weight type that soli computes with
+  std::string_view isa;                    // "scalar", "avx2", "avx512"
+  std::span<const WeightKernels> weights;  // one per weight type that soli computes with
 
   /// y = x / sqrt(mean(x^2) + eps) * weight (Zhang, Sennrich 2019). y may be x.
   void (*rms_norm)(const float* x, const float* weight, int64_t n, float eps, float* y);
@@ -110,8 +113,8 @@ struct KernelTable {
   void (*add)(const float* a, const float* b, int64_t n, float* out);
   /// out += w * x, one fused multiply-add per element.
   void (*add_scaled)(const float* x, float w, int64_t n, float* out);
-  /// Quantises a row for matmul_q8: `cols` a multiple of 32; fills values, scales and sums. Returns false, and writes
-  /// zeros, when an element is not finite: that row has no meaning and its request must fail.
+  /// Quantises a row for matmul_q8: `cols` a multiple of 32; fills values, scales and sums. Returns false,
+  /// and writes zeros, when an element is not finite: that row has no meaning and its request must fail.
   bool (*quantize_q8)(const float* x, int64_t cols, int8_t* values, float* scales, int32_t* sums);
   /// Widening and rounding (to nearest, ties to even) copies.
   void (*f32_to_f16)(const float* x, int64_t n, half* out);
@@ -126,7 +129,8 @@ struct KernelTable {
 /// Names of the instruction sets that this build has and this machine runs, the fastest first.
 std::vector<std::string_view> available_isas();
 
-/// The table for `isa`, or the fastest for "". Fails, naming what is available, when the machine or build lacks it.
+/// The table for `isa`, or the fastest for "". Fails, naming what is available, when the machine or build
+/// lacks it.
 Result<const KernelTable*> select_kernels(std::string_view isa);
 
 }  // namespace soli::kernels

@@ -19,10 +19,11 @@ inline constexpr int64_t kKvPagePositions = kernels::kAttentionBlockKeys;
 struct KvShape {
   KvType type = KvType::kF16;
   int64_t n_kv_heads = 0;
-  int64_t head_dim = 0;    // of keys
-  int64_t value_dim = 0;   // of values
+  int64_t head_dim = 0;   // of keys
+  int64_t value_dim = 0;  // of values
 
-  /// One layer's part of a page: keys [n_kv_heads][kKvPagePositions][head_dim], then values alike with value_dim.
+  /// One layer's part of a page: keys [n_kv_heads][kKvPagePositions][head_dim], then values alike with
+  /// value_dim.
   int64_t layer_page_bytes() const {
     return n_kv_heads * kKvPagePositions * (head_dim + value_dim) * bytes_of(type);
   }
@@ -31,7 +32,8 @@ struct KvShape {
 /// One row's place in its sequence, and the pages of that sequence: positions [0, position] are visible.
 struct AttentionRow {
   int64_t position;
-  std::span<std::byte* const> pages;  // page p holds positions [p * kKvPagePositions, (p + 1) * kKvPagePositions)
+  std::span<std::byte* const>
+      pages;  // page p holds positions [p * kKvPagePositions, (p + 1) * kKvPagePositions)
 };
 
 struct AttentionParams {
@@ -41,14 +43,15 @@ struct AttentionParams {
   float scale = 1;           // 1 / sqrt(head_dim) in most families
 };
 
-/// Writes the rows' keys [rows][n_kv_heads * head_dim] and values [rows][n_kv_heads * value_dim] to their pages.
+/// Writes the rows' keys [rows][n_kv_heads * head_dim] and values [rows][n_kv_heads * value_dim] to their
+/// pages.
 void store_kv(OpContext& context, const AttentionParams& params, std::span<const AttentionRow> rows,
               MatrixView<const float> k, MatrixView<const float> v);
 
-/// Causal attention of every row over positions [0, row.position] of its own sequence: q is [rows][n_heads * head_dim],
-/// out is [rows][n_heads * value_dim]. Keys are taken in blocks cut at absolute multiples of kAttentionBlockKeys,
-/// in ascending order, with an online softmax: no matrix of context size exists, and the bits of a row depend on
-/// neither its batch, nor its chunk, nor the number of threads.
+/// Causal attention of every row over positions [0, row.position] of its own sequence: q is [rows][n_heads *
+/// head_dim], out is [rows][n_heads * value_dim]. Keys are taken in blocks cut at absolute multiples of
+/// kAttentionBlockKeys, in ascending order, with an online softmax: no matrix of context size exists, and the
+/// bits of a row depend on neither its batch, nor its chunk, nor the number of threads.
 void attention(OpContext& context, const AttentionParams& params, std::span<const AttentionRow> rows,
                MatrixView<const float> q, MatrixView<float> out);
 

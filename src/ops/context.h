@@ -14,8 +14,8 @@ enum class ActivationPrecision {
   kQ8,   // 8-bit activations and integer dots, for the weight types that have them
 };
 
-/// Memory that an op needs for the time of one call. Grows to the largest demand and stays: no allocation per step.
-/// Belongs to one engine; not thread-safe.
+/// Memory that an op needs for the time of one call. Grows to the largest demand and stays: no allocation per
+/// step. Belongs to one engine; not thread-safe.
 class Scratch {
  public:
   /// Uninitialised room for n objects of T, valid until the next call of take on this Scratch.
@@ -27,12 +27,12 @@ class Scratch {
 
  private:
   struct FreeAligned {
-    void operator()(void* p) const { ::operator delete(p, std::align_val_t{64}); }
+    void operator()(void* p) const { ::operator delete (p, std::align_val_t{64}); }
   };
   void* take_bytes(int64_t bytes) {
     if (bytes > capacity_) {
       memory_.reset();
-      memory_.reset(::operator new(static_cast<size_t>(bytes), std::align_val_t{64}));
+      memory_.reset(::operator new (static_cast<size_t>(bytes), std::align_val_t{64}));
       capacity_ = bytes;
     }
     return memory_.get();

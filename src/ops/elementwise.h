@@ -9,7 +9,8 @@
 namespace soli {
 
 /// y[r] = rms_norm(x[r]) * weight, for every row; weight is [cols].
-void rms_norm(OpContext& context, MatrixView<const float> x, std::span<const float> weight, float eps, MatrixView<float> y);
+void rms_norm(OpContext& context, MatrixView<const float> x, std::span<const float> weight, float eps,
+              MatrixView<float> y);
 
 /// The same within each of the row's cols / head_dim heads, in place; weight is [head_dim].
 void rms_norm_heads(OpContext& context, MatrixView<float> x, std::span<const float> weight, float eps);
@@ -18,6 +19,7 @@ void rms_norm_heads(OpContext& context, MatrixView<float> x, std::span<const flo
 void add(OpContext& context, MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> out);
 
 /// out = silu(gate) * up, row by row. out may be gate.
-void swiglu(OpContext& context, MatrixView<const float> gate, MatrixView<const float> up, MatrixView<float> out);
+void swiglu(OpContext& context, MatrixView<const float> gate, MatrixView<const float> up,
+            MatrixView<float> out);
 
 }  // namespace soli

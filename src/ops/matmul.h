@@ -22,7 +22,8 @@ struct PackedMatrix {
   const std::byte* strip(int64_t s) const { return data + s * strip_bytes(); }
 };
 
-/// An affine map of a model: y = W x + bias. `slot` is its number in the model, to which an adapter may refer.
+/// An affine map of a model: y = W x + bias. `slot` is its number in the model, to which an adapter may
+/// refer.
 struct Linear {
   PackedMatrix weight;
   std::span<const float> bias;  // [rows], or empty
@@ -31,12 +32,13 @@ struct Linear {
   explicit operator bool() const { return weight.data != nullptr; }
 };
 
-/// y[t] = W x[t] + bias. x is [tokens][cols], y is [tokens][rows]; they must not overlap. Work is split over strips
-/// and tokens, never over k: the bits of a row depend on neither its batch nor the number of threads.
+/// y[t] = W x[t] + bias. x is [tokens][cols], y is [tokens][rows]; they must not overlap. Work is split over
+/// strips and tokens, never over k: the bits of a row depend on neither its batch nor the number of threads.
 /// With 8-bit activations, a row that is not finite gives a row of NaN and leaves the others alone.
 void linear(OpContext& context, const Linear& linear, MatrixView<const float> x, MatrixView<float> y);
 
-/// Several maps of the same input (q, k and v; gate and up) in one phase. `outputs[i]` belongs to `linears[i]`.
+/// Several maps of the same input (q, k and v; gate and up) in one phase. `outputs[i]` belongs to
+/// `linears[i]`.
 void linear_group(OpContext& context, std::span<const Linear* const> linears, MatrixView<const float> x,
                   std::span<const MatrixView<float>> outputs);
 

@@ -15,15 +15,18 @@ enum class RopePairing {
   kHalves,    // (i, i + n_rot / 2)
 };
 
-/// Rotary position embedding (Su et al. 2021) of one model: angle of pair i at position p is p * inverse_frequencies[i].
+/// Rotary position embedding (Su et al. 2021) of one model: angle of pair i at position p is p *
+/// inverse_frequencies[i].
 struct Rope {
   RopePairing pairing = RopePairing::kHalves;
   int64_t head_dim = 0;
   std::vector<double> inverse_frequencies;  // [n_rot / 2]; elements beyond n_rot stay as they are
   double magnitude = 1;                     // factor on cos and sin (YaRN, longrope)
 
-  /// base^(-2i / n_rot) / factors[i]; `factors` is empty (all 1) or [n_rot / 2]; `scale` divides positions (linear scaling).
-  static std::vector<double> frequencies(double base, int64_t n_rot, std::span<const float> factors, double scale);
+  /// base^(-2i / n_rot) / factors[i]; `factors` is empty (all 1) or [n_rot / 2]; `scale` divides positions
+  /// (linear scaling).
+  static std::vector<double> frequencies(double base, int64_t n_rot, std::span<const float> factors,
+                                         double scale);
 };
 
 /// Rotates every head of every row in place; x is [rows][n_heads * head_dim], positions is [rows].

@@ -21,7 +21,8 @@ TEST(Units, ParseBytesTakesANumberWithAUnit) {
 }
 
 TEST(Units, ParseBytesRefusesWhatIsNotAnAmount) {
-  for (const char* text : {"", "12", "GiB", "-1GiB", "0GiB", "nanGiB", "infGiB", "1e300GiB", "12 GiB", "12gib", "1GiBx"}) {
+  for (const char* text :
+       {"", "12", "GiB", "-1GiB", "0GiB", "nanGiB", "infGiB", "1e300GiB", "12 GiB", "12gib", "1GiBx"}) {
     const auto parsed = parse_bytes("--memory", text);
     ASSERT_FALSE(parsed.has_value()) << text;
     EXPECT_NE(parsed.error().message.find("--memory"), std::string::npos);
