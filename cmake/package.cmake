@@ -1,0 +1,15 @@
+# `cmake --install` and `cpack`: the binary and its documents, as .tgz and .deb.
+include(GNUInstallDirs)
+install(TARGETS soli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+set(CPACK_GENERATOR TGZ DEB)
+set(CPACK_PACKAGE_NAME soli)
+set(CPACK_PACKAGE_CONTACT "the soli developers")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Runs and shows Mixture-of-Experts language models on CPU, RAM and NVMe")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+include(CPack)

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that soli is built and tested with; does nothing when all are present.
+#
+#   scripts/setup.sh run     what the program needs (scripts/demo.sh)
+#   scripts/setup.sh test    that, and what the tests need (scripts/test.sh)
+#
+# Made for and tested on Debian 12. On Ubuntu 24.04 the names below are the same except for the version in
+# libclang-rt-<version>-dev (18 there); that is untested.
+set -euo pipefail
+
+run_packages=(
+  g++ cmake ninja-build pkg-config  # the build
+  libexpected-dev                   # tl::expected: errors as values
+  libfmt-dev libspdlog-dev          # formatting, logging
+  libcli11-dev libedit-dev          # command line, line editing
+  nlohmann-json3-dev                # JSON
+  libpcre2-dev libutf8proc-dev      # patterns of pre-tokenizers, Unicode
+  libhwloc-dev                      # topology of the machine
+)
+test_packages=(
+  libgtest-dev libgmock-dev  # unit tests
+  python3 python3-numpy      # lint tests, independent recounts of what soli prints
+  xz-utils                   # unpacks the golden vocabularies
+  clang clang-format clang-tidy
+)
+
+# The sanitizer and libFuzzer run-times of clang are a package of their own, named after clang's version.
+clang_runtime_package() {
+  local id version
+  id=$(. /etc/os-release && echo "${ID:-}")
+  version=$(. /etc/os-release && echo "${VERSION_ID:-}")
+  case "$id $version" in
+    "ubuntu 24.04") echo libclang-rt-18-dev ;;
+    *) echo libclang-rt-14-dev ;;
+  esac
+}
+
+is_installed() {
+  [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
+}
+
+case "${1:-}" in
+  run) packages=("${run_packages[@]}") ;;
+  test) packages=("${run_packages[@]}" "${test_packages[@]}" "$(clang_runtime_package)") ;;
+  *) echo "usage: scripts/setup.sh run|test" >&2; exit 2 ;;
+esac
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  echo "setup.sh knows only Debian and Ubuntu (apt-get); elsewhere install the equivalents of: ${packages[*]}" >&2
+  exit 1
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  is_installed "$package" || missing+=("$package")
+done
+if ((${#missing[@]} == 0)); then
+  echo "set-up: all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+as_root=()
+if ((EUID != 0)); then
+  if ! command -v sudo >/dev/null; then
+    echo "missing packages: ${missing[*]}; run 'apt-get install ${missing[*]}' as root (sudo is not here)" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "set-up: installing ${missing[*]}"
+"${as_root[@]}" apt-get update -q </dev/null
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Installs what is missing, then runs every test: under 25 minutes on two cores. Called by .ci/run.
+# SOLI_FUZZ_SECONDS (default 60) says how long each fuzz target runs. Logs are left in build/logs/.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/stages.sh
+
+scripts/setup.sh test
+
+# Units, goldens and lint; the tests themselves walk through the ISA paths of the machine.
+release() {
+  build release all
+  run_tests release 600
+}
+
+asan() {
+  build asan all
+  run_tests asan 600 --label-exclude 'slow|lint'
+}
+
+tsan() {
+  build tsan threaded_tests
+  run_tests tsan 600 --label-regex threaded --label-exclude slow
+}
+
+stage release release
+stage asan-ubsan asan
+stage tsan tsan
+stage fuzz fuzz "${SOLI_FUZZ_SECONDS:-60}"
+summary
