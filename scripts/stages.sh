@@ -9,7 +9,7 @@ tests_failed=0
 # stage NAME COMMAND...: runs the command with its output in build/logs/NAME.log. A failing stage prints its log
 # and does not stop the others, so that one run tells everything that is wrong.
 stage() {
-  local name=$1 log="$log_folder/$1.log" begin=$SECONDS status=0
+  local name=$1 log="$log_folder/$1.log" begin=$SECONDS status=0 failed_before=$tests_failed
   shift
   mkdir -p "$log_folder"
   echo "==> $name"
@@ -24,6 +24,11 @@ stage() {
     echo "    passed in $((SECONDS - begin)) s"
   else
     failed_stages+=("$name")
+    # A stage that failed before or after its tests (a build, for one) counts as a failed test itself.
+    if ((tests_failed == failed_before)); then
+      tests_failed=$((tests_failed + 1))
+      tests_total=$((tests_total + 1))
+    fi
     echo "---- the last 300 lines of $log"
     tail -n 300 "$log"
     echo "    FAILED (exit status $status) after $((SECONDS - begin)) s; whole log: $log"
@@ -72,7 +77,7 @@ run_tests() {
 fuzz() {
   local seconds=$1 work total=0 failed=0 binary name
   work=$(mktemp -d)
-  trap 'rm -rf "$work"' EXIT
+  trap "rm -rf '$work'" EXIT
   mkdir -p build/fuzz
   local names=() pids=()
   for binary in build/asan/tests/fuzz/fuzz_*; do
