@@ -19,12 +19,11 @@ namespace soli {
 // Limits on what a file may ask for, well above every published model. They bound memory and time on hostile
 // files.
 inline constexpr uint64_t kGgufMaxKeys = 65'536;
-inline constexpr uint64_t kGgufMaxTensors = 131'072;  // over all shards
-inline constexpr uint64_t kGgufMaxKeyBytes = 256;
+inline constexpr uint64_t kGgufMaxTensors = 131'072;
+inline constexpr uint64_t kGgufMaxHeaderBytes = uint64_t{40}
+                                                << 20;  // keys, values and directory as they are kept
+inline constexpr uint64_t kGgufMaxKeyBytes = 255;
 inline constexpr uint64_t kGgufMaxTensorNameBytes = 255;
-inline constexpr uint64_t kGgufMaxMetadataBytes = uint64_t{32} << 20;  // keys and values as they are kept
-inline constexpr uint64_t kGgufMaxShardMetadataBytes = uint64_t{1}
-                                                       << 20;  // the same, for shards after the first
 inline constexpr uint64_t kGgufMaxAlignment = uint64_t{1} << 21;
 inline constexpr uint64_t kGgufMaxShards = 512;
 inline constexpr uint32_t kGgufMaxDims = 4;
@@ -70,7 +69,7 @@ class GgufFile {
 
  private:
   GgufFile() = default;
-  Status append_shard(File file, std::vector<GgufTensor> tensors);
+  void append_shard(File file, std::vector<GgufTensor> tensors);
   Status index_tensors();
 
   uint32_t version_ = 0;

@@ -1,0 +1,32 @@
+#include "base/utf8.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace soli {
+namespace {
+
+TEST(Utf8, TellsCharactersFromBytesThatAreNone) {
+  EXPECT_EQ(utf8_character_bytes("a"), 1U);
+  EXPECT_EQ(utf8_character_bytes("\xC3\xA9x"), 2U);
+  EXPECT_EQ(utf8_character_bytes("\xE4\xB8\xAD"), 3U);
+  EXPECT_EQ(utf8_character_bytes("\xF0\x9F\x98\x80"), 4U);
+  for (const std::string text :
+       {"", "\x80", "\xC0\xAF", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xF4\x90\x80\x80",
+        "\xF5\x80\x80\x80", "\xFF", "\xC3", "\xE4\xB8", "\xF0\x9F\x98", "\xE4\x28\xAD"}) {
+    EXPECT_EQ(utf8_character_bytes(text), 0U) << testing::PrintToString(text);
+    EXPECT_EQ(is_valid_utf8("a" + text), text.empty());
+  }
+  EXPECT_TRUE(is_valid_utf8("\xEE\x80\x80\xF4\x8F\xBF\xBF"));
+}
+
+TEST(Utf8, PrintableIsOneLineOfBoundedLength) {
+  EXPECT_EQ(printable("a\n\tb\x01\xFF\x7F\xC2\x85 \xC3\xA9"), "a\\n\\tb\\x01\\xFF\\x7F\\xC2\\x85 \xC3\xA9");
+  EXPECT_EQ(printable("abcdef", 6), "abcdef");
+  EXPECT_EQ(printable("abcdef", 5), "abcde...");
+  EXPECT_EQ(printable("ab\xE4\xB8\xAD", 4), "ab...") << "no half character";
+}
+
+}  // namespace
+}  // namespace soli
