@@ -31,10 +31,16 @@ std::vector<KeySlot> decoder_keys() {
 
 LinearSlot matrix(Linear LayerWeights::*member, std::string pattern, Dim rows, Dim cols, Part part,
                   Layers layers = Layers::kAll) {
-  return {.member = member, .pattern = std::move(pattern), .rows = rows, .cols = cols, .part = part, .layers = layers};
+  return {.member = member,
+          .pattern = std::move(pattern),
+          .rows = rows,
+          .cols = cols,
+          .part = part,
+          .layers = layers};
 }
 
-LinearSlot projection(Linear LayerWeights::*member, const std::string& name, Dim rows, std::vector<Dim> fused_before) {
+LinearSlot projection(Linear LayerWeights::*member, const std::string& name, Dim rows,
+                      std::vector<Dim> fused_before) {
   LinearSlot slot = matrix(member, "blk.{}." + name + ".weight", rows, Dim::kHidden, Part::kAttention);
   slot.bias_pattern = "blk.{}." + name + ".bias";
   slot.fused_pattern = "blk.{}.attn_qkv.weight";
@@ -75,7 +81,8 @@ std::vector<LinearSlot> decoder_linears() {
 std::vector<VectorSlot> decoder_vectors() {
   return {
       {&GlobalWeights::output_norm, "output_norm.weight", Dim::kHidden, Part::kNorms},
-      {&GlobalWeights::rope_frequencies, "rope_freqs.weight", Dim::kRopePairs, Part::kAttention, Layers::kAll, false},
+      {&GlobalWeights::rope_frequencies, "rope_freqs.weight", Dim::kRopePairs, Part::kAttention, Layers::kAll,
+       false},
       {&LayerWeights::attention_norm, "blk.{}.attn_norm.weight", Dim::kHidden, Part::kNorms},
       {&LayerWeights::ffn_norm, "blk.{}.ffn_norm.weight", Dim::kHidden, Part::kNorms},
   };
@@ -91,33 +98,48 @@ const std::vector<Family>& all_families() {
 
 int64_t size_of(const ModelSpec& spec, Dim dim) {
   switch (dim) {
-    case Dim::kHidden: return spec.hidden_size;
-    case Dim::kVocab: return spec.vocab_size;
-    case Dim::kQueryRow: return spec.n_heads * spec.head_dim;
-    case Dim::kKeyRow: return spec.n_kv_heads * spec.head_dim;
-    case Dim::kValueRow: return spec.n_kv_heads * spec.value_dim;
-    case Dim::kMixedRow: return spec.n_heads * spec.value_dim;
-    case Dim::kHeadDim: return spec.head_dim;
-    case Dim::kRopePairs: return spec.rope_dims / 2;
-    case Dim::kFfnWidth: return spec.ffn_width;
-    case Dim::kExperts: return spec.router.n_experts;
-    case Dim::kExpertWidth: return spec.expert_width;
-    case Dim::kSharedWidth: return spec.shared_expert_width;
-    case Dim::kOne: return 1;
+    case Dim::kHidden:
+      return spec.hidden_size;
+    case Dim::kVocab:
+      return spec.vocab_size;
+    case Dim::kQueryRow:
+      return spec.n_heads * spec.head_dim;
+    case Dim::kKeyRow:
+      return spec.n_kv_heads * spec.head_dim;
+    case Dim::kValueRow:
+      return spec.n_kv_heads * spec.value_dim;
+    case Dim::kMixedRow:
+      return spec.n_heads * spec.value_dim;
+    case Dim::kHeadDim:
+      return spec.head_dim;
+    case Dim::kRopePairs:
+      return spec.rope_dims / 2;
+    case Dim::kFfnWidth:
+      return spec.ffn_width;
+    case Dim::kExperts:
+      return spec.router.n_experts;
+    case Dim::kExpertWidth:
+      return spec.expert_width;
+    case Dim::kSharedWidth:
+      return spec.shared_expert_width;
+    case Dim::kOne:
+      return 1;
   }
   SOLI_CHECK(false, "unknown dimension");
 }
 
 std::string_view name_of(Part part) {
-  constexpr std::array<std::string_view, kParts> kNames = {
-      "embedding", "attention", "norms", "dense ffn", "router", "shared experts", "routed experts", "output head"};
+  constexpr std::array<std::string_view, kParts> kNames = {"embedding",      "attention",  "norms",
+                                                           "dense ffn",      "router",     "shared experts",
+                                                           "routed experts", "output head"};
   return kNames[static_cast<size_t>(part)];
 }
 
 const Family* find_family(std::string_view architecture) {
   const auto& families = all_families();
-  const auto found = std::find_if(families.begin(), families.end(),
-                                  [&](const Family& family) { return family.defaults.architecture == architecture; });
+  const auto found = std::find_if(families.begin(), families.end(), [&](const Family& family) {
+    return family.defaults.architecture == architecture;
+  });
   return found == families.end() ? nullptr : &*found;
 }
 
@@ -141,12 +163,15 @@ void add_experts(Family& family, RouterSpec router) {
   // Absent: the file is dense, whatever its family's name says.
   family.keys.push_back({"expert_count", &RouterSpec::n_experts, false});
   family.keys.push_back({"expert_used_count", &RouterSpec::experts_per_token, false});
-  family.linears.push_back(matrix(&LayerWeights::router, "blk.{}.ffn_gate_inp.weight", Dim::kExperts, Dim::kHidden,
-                                  Part::kRouter, Layers::kMoe));
+  family.linears.push_back(matrix(&LayerWeights::router, "blk.{}.ffn_gate_inp.weight", Dim::kExperts,
+                                  Dim::kHidden, Part::kRouter, Layers::kMoe));
   family.experts = {
-      {ExpertMatrix::kGate, "blk.{}.ffn_gate_exps.weight", "blk.{}.ffn_gate.{}.weight", Dim::kExpertWidth, Dim::kHidden},
-      {ExpertMatrix::kUp, "blk.{}.ffn_up_exps.weight", "blk.{}.ffn_up.{}.weight", Dim::kExpertWidth, Dim::kHidden},
-      {ExpertMatrix::kDown, "blk.{}.ffn_down_exps.weight", "blk.{}.ffn_down.{}.weight", Dim::kHidden, Dim::kExpertWidth},
+      {ExpertMatrix::kGate, "blk.{}.ffn_gate_exps.weight", "blk.{}.ffn_gate.{}.weight", Dim::kExpertWidth,
+       Dim::kHidden},
+      {ExpertMatrix::kUp, "blk.{}.ffn_up_exps.weight", "blk.{}.ffn_up.{}.weight", Dim::kExpertWidth,
+       Dim::kHidden},
+      {ExpertMatrix::kDown, "blk.{}.ffn_down_exps.weight", "blk.{}.ffn_down.{}.weight", Dim::kHidden,
+       Dim::kExpertWidth},
   };
 }
 
@@ -155,10 +180,14 @@ void add_gated_shared_expert(Family& family) {
   const auto add = [&](Linear LayerWeights::*member, const char* pattern, Dim rows, Dim cols, Part part) {
     family.linears.push_back(matrix(member, pattern, rows, cols, part, Layers::kMoe));
   };
-  add(&LayerWeights::shared_router, "blk.{}.ffn_gate_inp_shexp.weight", Dim::kOne, Dim::kHidden, Part::kRouter);
-  add(&LayerWeights::shared_gate, "blk.{}.ffn_gate_shexp.weight", Dim::kSharedWidth, Dim::kHidden, Part::kSharedExperts);
-  add(&LayerWeights::shared_up, "blk.{}.ffn_up_shexp.weight", Dim::kSharedWidth, Dim::kHidden, Part::kSharedExperts);
-  add(&LayerWeights::shared_down, "blk.{}.ffn_down_shexp.weight", Dim::kHidden, Dim::kSharedWidth, Part::kSharedExperts);
+  add(&LayerWeights::shared_router, "blk.{}.ffn_gate_inp_shexp.weight", Dim::kOne, Dim::kHidden,
+      Part::kRouter);
+  add(&LayerWeights::shared_gate, "blk.{}.ffn_gate_shexp.weight", Dim::kSharedWidth, Dim::kHidden,
+      Part::kSharedExperts);
+  add(&LayerWeights::shared_up, "blk.{}.ffn_up_shexp.weight", Dim::kSharedWidth, Dim::kHidden,
+      Part::kSharedExperts);
+  add(&LayerWeights::shared_down, "blk.{}.ffn_down_shexp.weight", Dim::kHidden, Dim::kSharedWidth,
+      Part::kSharedExperts);
 }
 
 void add_qk_norm(Family& family, QkNorm qk_norm) {
@@ -166,15 +195,16 @@ void add_qk_norm(Family& family, QkNorm qk_norm) {
   const bool per_head = qk_norm == QkNorm::kPerHead;
   family.vectors.push_back({&LayerWeights::q_norm, "blk.{}.attn_q_norm.weight",
                             per_head ? Dim::kHeadDim : Dim::kQueryRow, Part::kNorms});
-  family.vectors.push_back({&LayerWeights::k_norm, "blk.{}.attn_k_norm.weight", per_head ? Dim::kHeadDim : Dim::kKeyRow,
-                            Part::kNorms});
+  family.vectors.push_back({&LayerWeights::k_norm, "blk.{}.attn_k_norm.weight",
+                            per_head ? Dim::kHeadDim : Dim::kKeyRow, Part::kNorms});
 }
 
 void require_qkv_bias(Family& family) {
   for (LinearSlot& slot : family.linears) {
     const auto* member = std::get_if<Linear LayerWeights::*>(&slot.member);
     if (member == nullptr) continue;
-    slot.bias_required |= *member == &LayerWeights::q || *member == &LayerWeights::k || *member == &LayerWeights::v;
+    slot.bias_required |=
+        *member == &LayerWeights::q || *member == &LayerWeights::k || *member == &LayerWeights::v;
   }
 }
 

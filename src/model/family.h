@@ -1,7 +1,7 @@
 #pragma once
 
-// A model family is data: defaults of the axes, the metadata keys that fill the rest, and a table of tensor slots.
-// Reading, checking, counting, loading and synthesising all work from these tables.
+// A model family is data: defaults of the axes, the metadata keys that fill the rest, and a table of tensor
+// slots. Reading, checking, counting, loading and synthesising all work from these tables.
 
 #include <cstdint>
 #include <span>
@@ -41,7 +41,16 @@ enum class Dim {
 int64_t size_of(const ModelSpec& spec, Dim dim);
 
 /// The part of a model to which a tensor's parameters are counted.
-enum class Part { kEmbedding, kAttention, kNorms, kDenseFfn, kRouter, kSharedExperts, kRoutedExperts, kOutputHead };
+enum class Part {
+  kEmbedding,
+  kAttention,
+  kNorms,
+  kDenseFfn,
+  kRouter,
+  kSharedExperts,
+  kRoutedExperts,
+  kOutputHead
+};
 inline constexpr int kParts = 8;
 std::string_view name_of(Part part);
 
@@ -59,7 +68,7 @@ struct LinearSlot {
   bool required = true;
   std::string bias_pattern = {};  // empty: never has one
   bool bias_required = false;
-  std::string fused_pattern = {};      // a tensor that holds this matrix among others, where `pattern` is absent
+  std::string fused_pattern = {};  // a tensor that holds this matrix among others, where `pattern` is absent
   std::vector<Dim> fused_before = {};  // the rows that stand before it there
 };
 
@@ -73,8 +82,8 @@ struct VectorSlot {
   bool required = true;
 };
 
-/// One of the three matrices of every routed expert: a 3-D tensor "blk.0.ffn_gate_exps.weight" [cols, rows, experts], or
-/// one tensor per expert "blk.0.ffn_gate.7.weight" ("{}" is first the layer, then the expert).
+/// One of the three matrices of every routed expert: a 3-D tensor "blk.0.ffn_gate_exps.weight" [cols, rows,
+/// experts], or one tensor per expert "blk.0.ffn_gate.7.weight" ("{}" is first the layer, then the expert).
 struct ExpertSlot {
   ExpertMatrix which;
   std::string merged_pattern;
@@ -95,8 +104,8 @@ struct Family {
 const Family* find_family(std::string_view architecture);
 std::vector<std::string_view> family_names();
 
-/// A pre-norm decoder with RMSNorm, grouped-query attention, RoPE and a SwiGLU feed-forward: the trunk that families
-/// vary. Has the common keys, the global tensors, attention, norms and the dense feed-forward.
+/// A pre-norm decoder with RMSNorm, grouped-query attention, RoPE and a SwiGLU feed-forward: the trunk that
+/// families vary. Has the common keys, the global tensors, attention, norms and the dense feed-forward.
 Family decoder_family(std::string architecture);
 /// Adds the experts' keys, the router and the expert tensors.
 void add_experts(Family& family, RouterSpec router);

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a model is, as data: the axes along which families differ. forward.cc and router.cc switch on axes and never
-// on a family's name.
+// What a model is, as data: the axes along which families differ. forward.cc and router.cc switch on axes and
+// never on a family's name.
 
 #include <cstdint>
 #include <string>
