@@ -1,0 +1,75 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/kv_pages.h"
+#include "engine/request.h"
+#include "engine/scheduler.h"
+#include "engine/stream.h"
+#include "model/forward.h"
+#include "model/hooks.h"
+#include "model/model.h"
+
+namespace soli {
+
+struct EngineOptions {
+  int64_t context_length = 0;  // positions per sequence; 0: the model's own
+  int64_t max_sequences = 8;   // that share a step
+  int64_t max_queued = 256;    // requests that wait
+  int64_t chunk_rows = 512;    // rows of a step, prefill and decode together
+  int64_t max_logit_rows = 128;
+  KvType kv_type = KvType::kF16;
+  ActivationPrecision activations = ActivationPrecision::kF32;
+  Hooks hooks = {};            // borrowed; called on the thread that steps
+};
+
+/// What the engine has done since it was made. Counted.
+struct EngineCounters {
+  int64_t steps = 0;
+  int64_t prompt_rows = 0;   // rows of prompts
+  int64_t decode_rows = 0;   // rows of generated tokens
+};
+
+/// The loop: plan a batch, run the forward, sample, commit. submit() may be called from any thread; step() from one
+/// thread at a time. Everything that generates text in soli goes through here.
+class Engine {
+ public:
+  /// `model` and `experts` are borrowed. Fails with kInvalidArgument or kLimit (budget).
+  static Result<std::unique_ptr<Engine>> create(const Model& model, ExpertExecutor& experts,
+                                                const EngineOptions& options);
+  ~Engine();
+
+  /// Queues a request. Fails with kInvalidArgument (a bad token, sampling parameter or policy; a prompt that is empty
+  /// or longer than the context, with both counts) or kLimit (the queue is full).
+  Result<std::shared_ptr<Stream>> submit(Request request);
+
+  /// Runs one step. False when there was nothing to do: no request waits, runs, or all that run are paused.
+  bool step();
+
+  int64_t context_length() const { return context_length_; }
+  const EngineCounters& counters() const { return counters_; }
+  const KvPagePool& kv_pages() const { return pages_; }
+
+ private:
+  Engine(const Model& model, ExpertExecutor& experts, const EngineOptions& options, int64_t context_length,
+         Workspace workspace);
+
+  const Model& model_;
+  ExpertExecutor& experts_;
+  const EngineOptions options_;
+  const int64_t context_length_;
+  KvLayout kv_;
+  KvPagePool pages_;
+  OpContext context_;
+  Workspace workspace_;
+  Scheduler scheduler_;
+  EngineCounters counters_;
+  std::atomic<RequestId> next_id_{1};
+};
+
+}  // namespace soli
