@@ -25,18 +25,18 @@ struct EngineOptions {
   int64_t max_logit_rows = 128;
   KvType kv_type = KvType::kF16;
   ActivationPrecision activations = ActivationPrecision::kF32;
-  Hooks hooks = {};            // borrowed; called on the thread that steps
+  Hooks hooks = {};  // borrowed; called on the thread that steps
 };
 
 /// What the engine has done since it was made. Counted.
 struct EngineCounters {
   int64_t steps = 0;
-  int64_t prompt_rows = 0;   // rows of prompts
-  int64_t decode_rows = 0;   // rows of generated tokens
+  int64_t prompt_rows = 0;  // rows of prompts
+  int64_t decode_rows = 0;  // rows of generated tokens
 };
 
-/// The loop: plan a batch, run the forward, sample, commit. submit() may be called from any thread; step() from one
-/// thread at a time. Everything that generates text in soli goes through here.
+/// The loop: plan a batch, run the forward, sample, commit. submit() may be called from any thread; step()
+/// from one thread at a time. Everything that generates text in soli goes through here.
 class Engine {
  public:
   /// `model` and `experts` are borrowed. Fails with kInvalidArgument or kLimit (budget).
@@ -44,8 +44,8 @@ class Engine {
                                                 const EngineOptions& options);
   ~Engine();
 
-  /// Queues a request. Fails with kInvalidArgument (a bad token, sampling parameter or policy; a prompt that is empty
-  /// or longer than the context, with both counts) or kLimit (the queue is full).
+  /// Queues a request. Fails with kInvalidArgument (a bad token, sampling parameter or policy; a prompt that
+  /// is empty or longer than the context, with both counts) or kLimit (the queue is full).
   Result<std::shared_ptr<Stream>> submit(Request request);
 
   /// Runs one step. False when there was nothing to do: no request waits, runs, or all that run are paused.

@@ -13,17 +13,17 @@ using RequestId = uint64_t;
 
 /// One position of one sequence in a step.
 struct BatchRow {
-  RequestId request = 0;     // whose row it is, for hooks and errors
-  int64_t position = 0;      // in its sequence, from 0
+  RequestId request = 0;  // whose row it is, for hooks and errors
+  int64_t position = 0;   // in its sequence, from 0
   int32_t token = 0;
-  bool want_logits = false;  // only these rows go through the output head
-  int32_t adapter = -1;      // number of an adapter on the model's Linears, -1: none
-  const RoutingPolicy* policy = nullptr;      // never null in a planned batch
-  std::span<std::byte* const> pages = {};     // the sequence's KV pages, up to this position
+  bool want_logits = false;                // only these rows go through the output head
+  int32_t adapter = -1;                    // number of an adapter on the model's Linears, -1: none
+  const RoutingPolicy* policy = nullptr;   // never null in a planned batch
+  std::span<std::byte* const> pages = {};  // the sequence's KV pages, up to this position
 };
 
-/// The rows of one step: prefill chunks and decode rows of many sequences, mixed. Rows of one sequence stand in
-/// ascending order of position.
+/// The rows of one step: prefill chunks and decode rows of many sequences, mixed. Rows of one sequence stand
+/// in ascending order of position.
 struct Batch {
   std::vector<BatchRow> rows;
 

@@ -8,14 +8,15 @@
 
 namespace soli {
 
-/// Computes the routed experts of a layer, wherever they live. What the forward calls; implemented in experts/.
+/// Computes the routed experts of a layer, wherever they live. What the forward calls; implemented in
+/// experts/.
 class ExpertExecutor {
  public:
   virtual ~ExpertExecutor() = default;
-  /// y[slot] = the unweighted output of the slot's expert for its row of x. x is [rows][hidden], y is [slots][hidden].
-  /// Fails when an expert's weights cannot be had (kIo).
-  virtual Status run(OpContext& context, int64_t layer, const RowsByExpert& grouped, MatrixView<const float> x,
-                     MatrixView<float> y) = 0;
+  /// y[slot] = the unweighted output of the slot's expert for its row of x. x is [rows][hidden], y is
+  /// [slots][hidden]. Fails when an expert's weights cannot be had (kIo).
+  virtual Status run(OpContext& context, int64_t layer, const RowsByExpert& grouped,
+                     MatrixView<const float> x, MatrixView<float> y) = 0;
 };
 
 }  // namespace soli

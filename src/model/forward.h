@@ -13,8 +13,8 @@
 
 namespace soli {
 
-/// The buffers of a step, allocated once for the largest batch and charged as "activations". Pages become resident as
-/// they are used. One per engine.
+/// The buffers of a step, allocated once for the largest batch and charged as "activations". Pages become
+/// resident as they are used. One per engine.
 class Workspace {
  public:
   struct Limits {
@@ -26,8 +26,25 @@ class Workspace {
   const Limits& limits() const { return limits_; }
 
   // Views of the first `rows` (or `slots`) rows of each buffer.
-  enum Buffer { kHidden, kNormed, kQuery, kKey, kValue, kMixed, kProjected, kGate, kUp, kFfnOut, kGateInput,
-                kLogitsOfRouter, kScores, kExpertOutputs, kWanted, kLogits, kBuffers };
+  enum Buffer {
+    kHidden,
+    kNormed,
+    kQuery,
+    kKey,
+    kValue,
+    kMixed,
+    kProjected,
+    kGate,
+    kUp,
+    kFfnOut,
+    kGateInput,
+    kLogitsOfRouter,
+    kScores,
+    kExpertOutputs,
+    kWanted,
+    kLogits,
+    kBuffers
+  };
   MatrixView<float> view(Buffer buffer, int64_t rows);
 
   Choice choice;
@@ -48,7 +65,8 @@ class Workspace {
   std::array<Region, kBuffers> regions_;
 };
 
-/// Bytes of one KV page (kKvPagePositions positions of one sequence, all layers), and where each layer's part starts.
+/// Bytes of one KV page (kKvPagePositions positions of one sequence, all layers), and where each layer's part
+/// starts.
 struct KvLayout {
   KvShape shape;
   int64_t page_bytes = 0;
@@ -59,11 +77,13 @@ struct KvLayout {
   int64_t position_bytes() const { return page_bytes / kKvPagePositions; }
 };
 
-/// One step of the model over a batch: writes the rows' keys and values to their pages and returns the logits of the
-/// rows that want them, [wanted rows][vocab], in the order of the batch; valid until the next step on this workspace.
-/// Where a row's values are not finite, workspace.row_failed says so and its logits mean nothing; no other row notices.
-/// Fails only where experts cannot be had. Bits of a row depend on its own sequence alone.
-Result<MatrixView<const float>> forward(const Model& model, const Batch& batch, const KvLayout& kv, OpContext& context,
-                                        Workspace& workspace, ExpertExecutor& experts, const Hooks& hooks);
+/// One step of the model over a batch: writes the rows' keys and values to their pages and returns the logits
+/// of the rows that want them, [wanted rows][vocab], in the order of the batch; valid until the next step on
+/// this workspace. Where a row's values are not finite, workspace.row_failed says so and its logits mean
+/// nothing; no other row notices. Fails only where experts cannot be had. Bits of a row depend on its own
+/// sequence alone.
+Result<MatrixView<const float>> forward(const Model& model, const Batch& batch, const KvLayout& kv,
+                                        OpContext& context, Workspace& workspace, ExpertExecutor& experts,
+                                        const Hooks& hooks);
 
 }  // namespace soli

@@ -13,16 +13,16 @@ namespace soli {
 
 /// What a hook sees of one layer in one step. Valid during the call only.
 struct RouterView {
-  int64_t layer = 0;                // among all layers
-  std::span<const BatchRow> rows;   // whose request, position and policy
+  int64_t layer = 0;               // among all layers
+  std::span<const BatchRow> rows;  // whose request, position and policy
   const RouterSpec* spec = nullptr;
-  MatrixView<const float> hidden;   // [rows][hidden] what enters the gate
-  MatrixView<const float> logits;   // [rows][n_experts]; empty before the gate
-  MatrixView<const float> scores;   // [rows][n_experts]; empty before the choice
+  MatrixView<const float> hidden;  // [rows][hidden] what enters the gate
+  MatrixView<const float> logits;  // [rows][n_experts]; empty before the gate
+  MatrixView<const float> scores;  // [rows][n_experts]; empty before the choice
 };
 
-/// A policy: may change what the router does. Called on the engine's thread, between ops. Its state belongs to the
-/// sequences, whose rows it can tell by their request.
+/// A policy: may change what the router does. Called on the engine's thread, between ops. Its state belongs
+/// to the sequences, whose rows it can tell by their request.
 class RouterControl {
  public:
   virtual ~RouterControl() = default;

@@ -12,7 +12,8 @@
 namespace soli {
 
 /// The experts that the rows of a batch chose in one layer: ragged, since k may differ from row to row.
-/// Slot s (an index into ids and weights) is one call of one expert by one row; within a row, in order of falling score.
+/// Slot s (an index into ids and weights) is one call of one expert by one row; within a row, in order of
+/// falling score.
 struct Choice {
   std::vector<int32_t> row_begin;  // [rows + 1]: slots of row r are [row_begin[r], row_begin[r + 1])
   std::vector<int32_t> ids;        // [slots] expert
@@ -24,14 +25,17 @@ struct Choice {
   std::span<const float> weights_of(int64_t row) const;
 };
 
-/// Scores from logits by the model's own rule, [rows][n_experts]: softmax over all, or a sigmoid per expert; for
-/// kSoftmaxChosen the softmax over all too (only the weights of the chosen come from a softmax of their own).
-void router_scores(OpContext& context, const RouterSpec& spec, MatrixView<const float> logits, MatrixView<float> scores);
+/// Scores from logits by the model's own rule, [rows][n_experts]: softmax over all, or a sigmoid per expert;
+/// for kSoftmaxChosen the softmax over all too (only the weights of the chosen come from a softmax of their
+/// own).
+void router_scores(OpContext& context, const RouterSpec& spec, MatrixView<const float> logits,
+                   MatrixView<float> scores);
 
-/// Chooses and weighs. `selection_bias` is [n_experts] or empty: added to the score for the choice only. Ties go to the
-/// lower id. A row whose logits are not finite gets no experts and `row_failed[row] = true`; no other row notices.
+/// Chooses and weighs. `selection_bias` is [n_experts] or empty: added to the score for the choice only. Ties
+/// go to the lower id. A row whose logits are not finite gets no experts and `row_failed[row] = true`; no
+/// other row notices.
 void select_experts(OpContext& context, const RouterSpec& spec, std::span<const float> selection_bias,
-                    std::span<const BatchRow> rows, MatrixView<const float> logits, MatrixView<const float> scores,
-                    Choice& choice, std::span<uint8_t> row_failed);
+                    std::span<const BatchRow> rows, MatrixView<const float> logits,
+                    MatrixView<const float> scores, Choice& choice, std::span<uint8_t> row_failed);
 
 }  // namespace soli

@@ -17,8 +17,8 @@ struct ExpertWeights {
   PackedMatrix down;  // [hidden][expert_width]
 };
 
-/// The calls of one layer, grouped by expert: group g is the calls of experts[g], slots [begin[g], begin[g + 1]) of
-/// `slots` and `rows`.
+/// The calls of one layer, grouped by expert: group g is the calls of experts[g], slots [begin[g], begin[g +
+/// 1]) of `slots` and `rows`.
 struct RowsByExpert {
   std::vector<int32_t> experts;  // [groups] distinct, ascending
   std::vector<int32_t> begin;    // [groups + 1]
@@ -28,19 +28,20 @@ struct RowsByExpert {
   int64_t n_groups() const { return static_cast<int64_t>(experts.size()); }
 };
 
-/// Groups calls by expert with one counting sort, stable in the order of slots. `ids` is [slots] in [0, n_experts);
-/// row r owns slots [row_begin[r], row_begin[r + 1]). `grouped` is filled, its memory reused.
+/// Groups calls by expert with one counting sort, stable in the order of slots. `ids` is [slots] in [0,
+/// n_experts); row r owns slots [row_begin[r], row_begin[r + 1]). `grouped` is filled, its memory reused.
 void group_by_expert(std::span<const int32_t> row_begin, std::span<const int32_t> ids, int64_t n_experts,
                      RowsByExpert& grouped);
 
-/// y[slot] = down(silu(gate(x[row])) * up(x[row])) for the calls of groups [first_group, first_group + experts.size()):
-/// `experts[i]` belongs to group first_group + i. Unweighted. Each expert's weights are read once for all its rows.
-/// x is [rows][hidden], h is scratch of [slots][expert_width], y is [slots][hidden].
-void moe_ffn(OpContext& context, const RowsByExpert& grouped, int64_t first_group, std::span<const ExpertWeights> experts,
-             MatrixView<const float> x, MatrixView<float> h, MatrixView<float> y);
+/// y[slot] = down(silu(gate(x[row])) * up(x[row])) for the calls of groups [first_group, first_group +
+/// experts.size()): `experts[i]` belongs to group first_group + i. Unweighted. Each expert's weights are read
+/// once for all its rows. x is [rows][hidden], h is scratch of [slots][expert_width], y is [slots][hidden].
+void moe_ffn(OpContext& context, const RowsByExpert& grouped, int64_t first_group,
+             std::span<const ExpertWeights> experts, MatrixView<const float> x, MatrixView<float> h,
+             MatrixView<float> y);
 
-/// out[row] = sum of weights[slot] * y[slot] over the row's slots in ascending expert id, whatever order and thread
-/// computed them. out is [rows][hidden].
+/// out[row] = sum of weights[slot] * y[slot] over the row's slots in ascending expert id, whatever order and
+/// thread computed them. out is [rows][hidden].
 void combine_experts(OpContext& context, std::span<const int32_t> row_begin, std::span<const int32_t> ids,
                      std::span<const float> weights, MatrixView<const float> y, MatrixView<float> out);
 
