@@ -35,15 +35,6 @@ size_t utf8_character_bytes(std::string_view text) {
   return bytes;
 }
 
-bool is_valid_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const size_t bytes = utf8_character_bytes(text);
-    if (bytes == 0) return false;
-    text.remove_prefix(bytes);
-  }
-  return true;
-}
-
 std::string printable(std::string_view text, size_t max_bytes) {
   std::string out;
   for (size_t i = 0; i < text.size();) {

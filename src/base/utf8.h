@@ -10,8 +10,6 @@ namespace soli {
 /// overlong, a surrogate or above U+10FFFF). Table 3-7 of the Unicode standard.
 size_t utf8_character_bytes(std::string_view text);
 
-bool is_valid_utf8(std::string_view text);
-
 /// `text` in a form that a terminal or an error message can show on one line: control characters and bytes
 /// that are not UTF-8 become \n, \t or \xNN, and "..." follows when more than `max_bytes` of the text would
 /// be shown.

@@ -3,6 +3,7 @@
 #include <array>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace soli {
 namespace {
@@ -70,6 +71,28 @@ const GgmlType* find_ggml_type(uint32_t id) { return id < kTypes.size() ? &kType
 std::string ggml_type_name(uint32_t id) {
   const GgmlType* type = find_ggml_type(id);
   return type != nullptr ? std::string(type->name) : fmt::format("type {}", id);
+}
+
+Result<int64_t> ggml_tensor_bytes(uint32_t type_id, const std::array<int64_t, 4>& dims) {
+  const GgmlType* type = find_ggml_type(type_id);
+  if (type == nullptr) return fail(ErrorKind::kUnsupported, "has the unknown type {}", type_id);
+  if (type->retired()) {
+    return fail(ErrorKind::kUnsupported, "has type {}, which was retired; convert the model again",
+                type->name);
+  }
+  if (dims[0] % type->block_elements != 0) {
+    return fail(ErrorKind::kMalformed, "has rows of {} elements, and type {} stores blocks of {}", dims[0],
+                type->name, type->block_elements);
+  }
+  int64_t elements = dims[0];
+  int64_t bytes = dims[0] / type->block_elements;
+  bool wraps = __builtin_mul_overflow(bytes, type->block_bytes, &bytes);
+  for (size_t i = 1; i < dims.size(); ++i) {
+    wraps = wraps || __builtin_mul_overflow(bytes, dims[i], &bytes) ||
+            __builtin_mul_overflow(elements, dims[i], &elements);
+  }
+  if (wraps) return fail(ErrorKind::kMalformed, "has the impossible shape [{}]", fmt::join(dims, ", "));
+  return bytes;
 }
 
 }  // namespace soli

@@ -3,10 +3,13 @@
 // The tensor types that a GGUF file may name: constants of the file format, whether or not soli can
 // multiply them. Source: ggml.h and ggml-common.h of ggml 0.25.1.
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "base/result.h"
 
 namespace soli {
 
@@ -69,5 +72,9 @@ const GgmlType* find_ggml_type(uint32_t id);
 
 /// "Q4_K", or "type 99" for an id that the format does not define.
 std::string ggml_type_name(uint32_t id);
+
+/// Bytes of a tensor with dims[0] contiguous and missing dims 1, each at least 1. Fails for an unknown or
+/// retired type, for rows that are no whole number of blocks, and for sizes above 2^63.
+Result<int64_t> ggml_tensor_bytes(uint32_t type, const std::array<int64_t, 4>& dims);
 
 }  // namespace soli

@@ -4,7 +4,9 @@
 // one block of characters and one of ends, so that a vocabulary of 256k tokens takes little more than its
 // text.
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,11 +43,22 @@ class GgufStrings {
  public:
   class Iterator {
    public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = std::string_view;
+    using difference_type = std::ptrdiff_t;
+    using pointer = void;
+    using reference = std::string_view;
+
     Iterator(const GgufStrings* list, size_t index) : list_(list), index_(index) {}
     std::string_view operator*() const { return (*list_)[index_]; }
     Iterator& operator++() {
       ++index_;
       return *this;
+    }
+    Iterator operator++(int) {
+      const Iterator before = *this;
+      ++index_;
+      return before;
     }
     bool operator==(const Iterator& other) const = default;
 

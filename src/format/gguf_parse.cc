@@ -1,7 +1,6 @@
 #include "format/gguf_parse.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
@@ -129,7 +128,6 @@ class Parser {
   Result<std::vector<GgufTensor>> read_directory(uint64_t count);
   Result<GgufTensor> read_tensor(uint64_t index);
   Status read_dims(GgufTensor& tensor);
-  Status set_bytes(GgufTensor& tensor) const;
   Result<uint64_t> alignment(const GgufMetadata& metadata) const;
   Status place_tensors(uint64_t alignment, std::vector<GgufTensor>& tensors) const;
   Status check_overlap(const std::vector<GgufTensor>& tensors) const;
@@ -213,11 +211,13 @@ Status Parser::charge(uint64_t bytes) {
 
 Status Parser::check_name(std::string_view name, std::string_view what) const {
   if (name.empty()) return malformed("{} is empty", what);
-  if (!is_valid_utf8(name)) return malformed("{} is not valid UTF-8: '{}'", what, printable(name));
-  for (const char c : name) {
-    if (static_cast<uint8_t>(c) < 0x20 || c == 0x7F) {
+  for (size_t i = 0; i < name.size();) {
+    const size_t bytes = utf8_character_bytes(name.substr(i));
+    if (bytes == 0) return malformed("{} is not valid UTF-8: '{}'", what, printable(name));
+    if (static_cast<uint8_t>(name[i]) < 0x20 || name[i] == 0x7F) {
       return malformed("{} has a control character: '{}'", what, printable(name));
     }
+    i += bytes;
   }
   return {};
 }
@@ -337,7 +337,11 @@ Result<GgufTensor> Parser::read_tensor(uint64_t index) {
     return malformed("tensor '{}' has offset {}, past the end of the file", tensor.name, offset);
   }
   tensor.offset = static_cast<int64_t>(offset);  // from the start of the data, until place_tensors
-  SOLI_RETURN_IF_ERROR(set_bytes(tensor));
+  Result<int64_t> bytes = ggml_tensor_bytes(tensor.type, tensor.dims);
+  if (!bytes) {
+    return in_context(fmt::format("{}: tensor '{}'", reader_.name(), tensor.name), std::move(bytes).error());
+  }
+  tensor.bytes = *bytes;
   return tensor;
 }
 
@@ -354,31 +358,6 @@ Status Parser::read_dims(GgufTensor& tensor) {
                        tensor.dims[i]);
     }
   }
-  return {};
-}
-
-Status Parser::set_bytes(GgufTensor& tensor) const {
-  const GgmlType* type = find_ggml_type(tensor.type);
-  if (type == nullptr) return malformed("tensor '{}' has the unknown type {}", tensor.name, tensor.type);
-  if (type->retired()) {
-    return fail(ErrorKind::kUnsupported,
-                "{}: tensor '{}' has type {}, which was retired; convert the model again", reader_.name(),
-                tensor.name, type->name);
-  }
-  if (tensor.dims[0] % type->block_elements != 0) {
-    return malformed("tensor '{}' has rows of {} elements; type {} stores blocks of {}", tensor.name,
-                     tensor.dims[0], type->name, type->block_elements);
-  }
-  int64_t bytes = tensor.dims[0] / type->block_elements;
-  int64_t elements = tensor.dims[0];
-  bool wraps = __builtin_mul_overflow(bytes, type->block_bytes, &bytes);
-  for (size_t i = 1; i < tensor.dims.size(); ++i) {
-    wraps = wraps || __builtin_mul_overflow(bytes, tensor.dims[i], &bytes);
-    wraps = wraps || __builtin_mul_overflow(elements, tensor.dims[i], &elements);
-  }
-  if (wraps)
-    return malformed("tensor '{}' has the impossible shape [{}]", tensor.name, fmt::join(tensor.dims, ", "));
-  tensor.bytes = bytes;
   return {};
 }
 

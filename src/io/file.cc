@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 
 #include "base/units.h"
+#include "io/file_writer.h"
 
 namespace soli {
 namespace {
@@ -17,16 +17,6 @@ namespace {
 tl::unexpected<Error> io_error(const std::string& path, const char* what, int error) {
   return fail(error == ENOENT ? ErrorKind::kNotFound : ErrorKind::kIo, "{}: cannot {}: {}", path, what,
               std::strerror(error));
-}
-
-Status write_all(int descriptor, const std::string& path, std::span<const std::byte> content) {
-  while (!content.empty()) {
-    const ssize_t n = ::write(descriptor, content.data(), content.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return io_error(path, "write", errno);
-    content = content.subspan(static_cast<size_t>(n));
-  }
-  return {};
 }
 
 }  // namespace
@@ -88,15 +78,9 @@ Result<std::string> read_file(const std::string& path, int64_t max_bytes) {
 }
 
 Status write_file(const std::string& path, std::span<const std::byte> content) {
-  const std::string temporary = path + ".tmp";
-  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor < 0) return io_error(path, "create", errno);
-  Status status = write_all(descriptor, path, content);
-  if (::close(descriptor) != 0 && status) status = io_error(path, "close", errno);
-  if (status && std::rename(temporary.c_str(), path.c_str()) != 0)
-    status = io_error(path, "rename to", errno);
-  if (!status) ::unlink(temporary.c_str());
-  return status;
+  SOLI_ASSIGN_OR_RETURN(FileWriter writer, FileWriter::create(path));
+  SOLI_RETURN_IF_ERROR(writer.append(content));
+  return writer.commit();
 }
 
 }  // namespace soli
