@@ -33,6 +33,8 @@ struct RouterSpec {
   double weight_scale = 1;    // factor on the weights, after renormalisation
   int64_t n_groups = 1;       // experts stand in groups of n_experts / n_groups
   int64_t n_groups_used = 1;  // only the best groups, by the sum of their two best scores, take part
+
+  bool operator==(const RouterSpec&) const = default;
 };
 
 struct ModelSpec {
@@ -65,6 +67,7 @@ struct ModelSpec {
   bool is_moe() const { return router.n_experts > 0; }
   bool is_moe_layer(int64_t layer) const { return is_moe() && layer >= n_leading_dense_layers; }
   int64_t n_moe_layers() const { return is_moe() ? n_layers - n_leading_dense_layers : 0; }
+  bool operator==(const ModelSpec&) const = default;
 };
 
 }  // namespace soli
