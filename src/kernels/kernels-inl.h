@@ -1,0 +1,42 @@
+// The kernel set of one ISA. An isa/<isa>.cc includes this after its vocabulary, with SOLI_ISA_NAMESPACE
+// defined and the target set. Nothing below uses functions of std::, whose inline code could otherwise be
+// compiled for this ISA and then be linked into the path of an older machine.
+
+#include "kernels/lanes-inl.h"
+// Each of these builds on those above it.
+#include "kernels/attention-inl.h"
+#include "kernels/rows-inl.h"
+// Weight types.
+#include "kernels/matmul-inl.h"
+#include "kernels/quant/floats-inl.h"
+#include "kernels/quant/q4_0-inl.h"
+#include "kernels/quant/q8_0-inl.h"
+// The K-quants share the packing of their scales.
+#include "kernels/quant/k_quant-inl.h"
+#include "kernels/quant/q4_k-inl.h"
+#include "kernels/quant/q5_k-inl.h"
+#include "kernels/quant/q6_k-inl.h"
+// Last: the tables.
+#include "kernels/quant/weights-inl.h"
+
+namespace soli::kernels::SOLI_ISA_NAMESPACE {
+
+#define SOLI_STRINGIFY_INNER(x) #x
+#define SOLI_STRINGIFY(x) SOLI_STRINGIFY_INNER(x)
+constinit const KernelTable kTable = {
+    .isa = SOLI_STRINGIFY(SOLI_ISA_NAMESPACE),
+    .weights = kWeights,
+    .rms_norm = rms_norm,
+    .softmax = softmax,
+    .sigmoid = sigmoid,
+    .swiglu = swiglu,
+    .add = add,
+    .add_scaled = add_scaled,
+    .quantize_q8 = quantize_q8,
+    .f32_to_f16 = f32_to_f16,
+    .f16_to_f32 = f16_to_f32,
+    .attention_f32 = attention_f32,
+    .attention_f16 = attention_f16,
+};
+
+}  // namespace soli::kernels::SOLI_ISA_NAMESPACE

@@ -1,0 +1,162 @@
+// What the K-quants share: blocks of 256 whose parts of 32 or 16 have their own small scales, and the search
+// for those scales when quantising.
+
+namespace soli::kernels::SOLI_ISA_NAMESPACE {
+
+/// Bits [shift, shift + n) of every lane.
+SOLI_INLINE I32 bits_at(I32 a, int shift, int n) {
+  return S::and_i(S::shift_right(a, shift), S::set1_i((1 << n) - 1));
+}
+
+/// The 12 bytes of Q4_K and Q5_K that hold a 6-bit scale and a 6-bit minimum for each of 8 parts of 32. Bytes
+/// 0..3 have the scales of parts 0..3 in their low bits, bytes 4..7 the minima; bytes 8..11 have the low
+/// nibbles of both for parts 4..7, whose high bits lie in the top of bytes 0..7.
+struct KScales {
+  uint8_t bytes[12];
+
+  int scale(int part) const {
+    if (part < 4) return bytes[part] & 63;
+    return (bytes[part + 4] & 15) | (bytes[part - 4] >> 6) << 4;
+  }
+  int minimum(int part) const {
+    if (part < 4) return bytes[part + 4] & 63;
+    return bytes[part + 4] >> 4 | (bytes[part] >> 6) << 4;
+  }
+  void set(int part, int scale, int minimum) {
+    if (part < 4) {
+      bytes[part] = static_cast<uint8_t>((bytes[part] & 0xc0) | scale);
+      bytes[part + 4] = static_cast<uint8_t>((bytes[part + 4] & 0xc0) | minimum);
+      return;
+    }
+    bytes[part + 4] = static_cast<uint8_t>((scale & 15) | (minimum & 15) << 4);
+    bytes[part - 4] = static_cast<uint8_t>((bytes[part - 4] & 63) | (scale >> 4) << 6);
+    bytes[part] = static_cast<uint8_t>((bytes[part] & 63) | (minimum >> 4) << 6);
+  }
+};
+
+/// The same for 16 rows: three vectors of four bytes each.
+struct KScaleVectors {
+  I32 scales, minima, both;
+
+  static SOLI_INLINE KScaleVectors load(const std::byte* packed) {
+    return {S::load_i(packed), S::load_i(packed + 64), S::load_i(packed + 128)};
+  }
+  SOLI_INLINE I32 scale(int part) const {
+    if (part < 4) return bits_at(scales, 8 * part, 6);
+    const int shift = 8 * (part - 4);
+    return S::or_i(bits_at(both, shift, 4), S::shift_left(bits_at(scales, shift + 6, 2), 4));
+  }
+  SOLI_INLINE I32 minimum(int part) const {
+    if (part < 4) return bits_at(minima, 8 * part, 6);
+    const int shift = 8 * (part - 4);
+    return S::or_i(bits_at(both, shift + 4, 4), S::shift_left(bits_at(minima, shift + 6, 2), 4));
+  }
+};
+
+/// x ~ scale * q - minimum, with q in [0, levels] and minimum >= 0.
+struct AffineFit {
+  float scale;
+  float minimum;
+};
+
+/// Squared error of x ~ a * q + b with the least-squares a and b for the q that `inverse` and `low` give.
+inline float try_affine(const float* x, int n, int levels, float inverse, float low, AffineFit* fit) {
+  double sum_q = 0, sum_qq = 0, sum_x = 0, sum_xq = 0, sum_xx = 0;
+  for (int i = 0; i < n; ++i) {
+    const double q = round_clamped(inverse * (x[i] - low), 0, levels);
+    const double v = x[i];
+    sum_q += q;
+    sum_qq += q * q;
+    sum_x += v;
+    sum_xq += v * q;
+    sum_xx += v * v;
+  }
+  const double determinant = n * sum_qq - sum_q * sum_q;
+  if (!(determinant > 0)) return kInfinity;
+  double a = (n * sum_xq - sum_q * sum_x) / determinant;
+  double b = (sum_x - a * sum_q) / n;
+  if (b > 0) {  // the format cannot lift a part above zero
+    b = 0;
+    a = sum_xq / sum_qq;
+  }
+  *fit = {static_cast<float>(a), static_cast<float>(-b)};
+  return static_cast<float>(sum_xx - 2 * a * sum_xq - 2 * b * sum_x + a * a * sum_qq + 2 * a * b * sum_q +
+                            n * b * b);
+}
+
+/// The best of a row of slightly different widths.
+inline AffineFit fit_affine(const float* x, int n, int levels) {
+  float low = 0;
+  float high = x[0];
+  for (int i = 0; i < n; ++i) {
+    low = x[i] < low ? x[i] : low;
+    high = x[i] > high ? x[i] : high;
+  }
+  AffineFit best{0, -low};
+  if (!(high > low)) return best;
+  best.scale = (high - low) / static_cast<float>(levels);
+  float best_error = kInfinity;
+  for (int step = -10; step <= 10; ++step) {
+    AffineFit fit{};
+    const float inverse = (static_cast<float>(levels) + 0.1F * static_cast<float>(step)) / (high - low);
+    const float error = try_affine(x, n, levels, inverse, low, &fit);
+    if (error < best_error && fit.scale > 0) {
+      best_error = error;
+      best = fit;
+    }
+  }
+  return best;
+}
+
+/// Numbers in [0, levels] for a block of 8 parts of 32, with the scales that go with them. Shared by Q4_K and
+/// Q5_K.
+inline void quantize_affine_block(const float* in, int levels, half* d, half* d_minimum, KScales* scales,
+                                  uint8_t* q) {
+  AffineFit fits[8];
+  float max_scale = 0;
+  float max_minimum = 0;
+  for (int part = 0; part < 8; ++part) {
+    fits[part] = fit_affine(in + part * 32, 32, levels);
+    max_scale = fits[part].scale > max_scale ? fits[part].scale : max_scale;
+    max_minimum = fits[part].minimum > max_minimum ? fits[part].minimum : max_minimum;
+  }
+  *d = half_of_float(max_scale / 63);
+  *d_minimum = half_of_float(max_minimum / 63);
+  *scales = {};
+  for (int part = 0; part < 8; ++part) {
+    const float unit = float_of_half(*d);
+    const float minimum_unit = float_of_half(*d_minimum);
+    const int scale = unit > 0 ? round_clamped(fits[part].scale / unit, 0, 63) : 0;
+    const int minimum = minimum_unit > 0 ? round_clamped(fits[part].minimum / minimum_unit, 0, 63) : 0;
+    scales->set(part, scale, minimum);
+    const float step = unit * static_cast<float>(scale);
+    const float offset = minimum_unit * static_cast<float>(minimum);
+    for (int i = part * 32; i < part * 32 + 32; ++i) {
+      q[i] = static_cast<uint8_t>(step > 0 ? round_clamped((in[i] + offset) / step, 0, levels) : 0);
+    }
+  }
+}
+
+/// The scale of x ~ scale * q with q in [-levels, levels - 1] of least squared error among some widths.
+inline float fit_symmetric(const float* x, int n, int levels) {
+  float extreme = 0;
+  for (int i = 0; i < n; ++i) extreme = __builtin_fabsf(x[i]) > __builtin_fabsf(extreme) ? x[i] : extreme;
+  float best = extreme / static_cast<float>(-levels);
+  if (extreme == 0) return best;
+  double best_gain = 0;  // how far the squared error falls below that of all zeros
+  for (int step = -9; step <= 9; ++step) {
+    const float inverse = -(static_cast<float>(levels) + 0.1F * static_cast<float>(step)) / extreme;
+    double sum_xq = 0, sum_qq = 0;
+    for (int i = 0; i < n; ++i) {
+      const double q = round_clamped(x[i] * inverse, -levels, levels - 1);
+      sum_xq += x[i] * q;
+      sum_qq += q * q;
+    }
+    if (!(sum_qq > 0) || !(sum_xq * sum_xq > best_gain * sum_qq)) continue;
+    best_gain = sum_xq * sum_xq / sum_qq;
+    best = static_cast<float>(sum_xq / sum_qq);
+  }
+  return best;
+}
+
+}  // namespace soli::kernels::SOLI_ISA_NAMESPACE

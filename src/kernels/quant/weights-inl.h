@@ -1,0 +1,69 @@
+// Makes the table of weight types from their descriptions.
+
+namespace soli::kernels::SOLI_ISA_NAMESPACE {
+
+template <typename Type>
+inline void dequantize_row(const std::byte* row, int64_t cols, float* out) {
+  for (int64_t k = 0; k < cols; k += Type::kBlockElements) {
+    typename Type::Block block;
+    __builtin_memcpy(&block, row, sizeof block);
+    Type::dequantize_block(block, out + k);
+    row += sizeof block;
+  }
+}
+
+template <typename Type>
+inline void quantize_row(const float* in, int64_t cols, std::byte* row) {
+  for (int64_t k = 0; k < cols; k += Type::kBlockElements) {
+    typename Type::Block block;
+    Type::quantize_block(in + k, &block);
+    __builtin_memcpy(row, &block, sizeof block);
+    row += sizeof block;
+  }
+}
+
+template <typename Type>
+inline constexpr PackedLayout kLayout = {Type::kFields, sizeof(Type::kFields) / sizeof(PackedField),
+                                         sizeof(typename Type::Block)};
+
+template <typename Type>
+inline void pack(std::byte* strip, int64_t cols, std::byte* scratch) {
+  if constexpr (Type::kBlockElements == 1) {
+    // A row of single numbers is packed like one wide field, without the cost per block.
+    const PackedField row{cols * Type::kFields[0].bytes, Type::kFields[0].grain};
+    pack_strip({&row, 1, row.bytes}, strip, 1, scratch);
+  } else {
+    pack_strip(kLayout<Type>, strip, cols / Type::kBlockElements, scratch);
+  }
+}
+
+template <typename Type>
+inline void dequantize_lane(const std::byte* strip, int lane, int64_t cols, float* out) {
+  for (int64_t k = 0; k < cols; k += Type::kBlockElements) {
+    typename Type::Block block;
+    unpack_block(kLayout<Type>, strip, lane, reinterpret_cast<std::byte*>(&block));
+    Type::dequantize_block(block, out + k);
+    strip += sizeof block * kStripRows;
+  }
+}
+
+template <typename Type>
+constexpr WeightKernels weight_kernels(void (*matmul_f32)(const MatmulTileF32&),
+                                       void (*matmul_q8)(const MatmulTileQ8&) = nullptr) {
+  return {Type::kName,          Type::kGgufType,    Type::kBlockElements, sizeof(typename Type::Block),
+          dequantize_row<Type>, quantize_row<Type>, pack<Type>,           dequantize_lane<Type>,
+          matmul_f32,           matmul_q8};
+}
+
+inline constexpr WeightKernels kWeights[] = {
+    weight_kernels<F32Weights>(matmul_direct<F32Weights>),
+    weight_kernels<F16Weights>(matmul_direct<F16Weights>),
+    weight_kernels<Bf16Weights>(matmul_direct<Bf16Weights>),
+    weight_kernels<Q4_0>(matmul_decoded<Q4_0>),
+    weight_kernels<Q8_0>(matmul_decoded<Q8_0>, q8_0_matmul_q8),
+    weight_kernels<Q4_K>(matmul_decoded<Q4_K>),
+    weight_kernels<Q5_K>(matmul_decoded<Q5_K>),
+    weight_kernels<Q6_K>(matmul_decoded<Q6_K>),
+};
+
+}  // namespace soli::kernels::SOLI_ISA_NAMESPACE

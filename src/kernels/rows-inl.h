@@ -1,0 +1,112 @@
+// Kernels on one row. Sums and maxima run in 16 lanes over ascending elements and are then folded by the
+// vocabulary's fixed tree, so that every ISA gives the same bits.
+
+namespace soli::kernels::SOLI_ISA_NAMESPACE {
+
+inline void rms_norm(const float* x, const float* weight, int64_t n, float eps, float* y) {
+  F32 squares = S::set1(0.0F);
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const F32 v = load_up_to(x + i, n - i, 0.0F);
+    squares = S::fma(v, v, squares);
+  }
+  const float mean = S::reduce_add(squares) / static_cast<float>(n);
+  const F32 scale = S::set1(1.0F / __builtin_sqrtf(mean + eps));
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const F32 v = S::mul(load_up_to(x + i, n - i, 0.0F), scale);
+    store_up_to(y + i, S::mul(v, load_up_to(weight + i, n - i, 0.0F)), n - i);
+  }
+}
+
+inline void softmax(float* x, int64_t n) {
+  F32 maxima = S::set1(-kInfinity);
+  for (int64_t i = 0; i < n; i += kLanes) maxima = S::max(maxima, load_up_to(x + i, n - i, -kInfinity));
+  const F32 maximum = S::set1(S::reduce_max(maxima));
+  F32 sums = S::set1(0.0F);
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const F32 e = exp(S::sub(load_up_to(x + i, n - i, -kInfinity), maximum));
+    sums = S::add(sums, e);
+    store_up_to(x + i, e, n - i);
+  }
+  const F32 sum = S::set1(S::reduce_add(sums));
+  for (int64_t i = 0; i < n; i += kLanes)
+    store_up_to(x + i, S::div(load_up_to(x + i, n - i, 0.0F), sum), n - i);
+}
+
+inline void sigmoid(const float* x, int64_t n, float* out) {
+  for (int64_t i = 0; i < n; i += kLanes) {
+    store_up_to(out + i, sigmoid_of(load_up_to(x + i, n - i, 0.0F)), n - i);
+  }
+}
+
+inline void swiglu(const float* gate, const float* up, int64_t n, float* out) {
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const F32 g = load_up_to(gate + i, n - i, 0.0F);
+    const F32 silu = S::div(g, S::add(S::set1(1.0F), exp(S::sub(S::set1(0.0F), g))));
+    store_up_to(out + i, S::mul(silu, load_up_to(up + i, n - i, 0.0F)), n - i);
+  }
+}
+
+inline void add(const float* a, const float* b, int64_t n, float* out) {
+  for (int64_t i = 0; i < n; i += kLanes) {
+    store_up_to(out + i, S::add(load_up_to(a + i, n - i, 0.0F), load_up_to(b + i, n - i, 0.0F)), n - i);
+  }
+}
+
+inline void add_scaled(const float* x, float w, int64_t n, float* out) {
+  const F32 weight = S::set1(w);
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const F32 sum = S::fma(weight, load_up_to(x + i, n - i, 0.0F), load_up_to(out + i, n - i, 0.0F));
+    store_up_to(out + i, sum, n - i);
+  }
+}
+
+/// One block of 32: scale = max |x| / 127, value = x / scale rounded to nearest even. Dividing (rather than
+/// multiplying by a reciprocal) stays finite for every finite x; the clamp is for scales that are themselves
+/// rounded, near zero.
+SOLI_INLINE void quantize_q8_block(const float* x, int8_t* values, float* scale, int32_t* sum) {
+  const F32 a = S::load(x);
+  const F32 b = S::load(x + kLanes);
+  const float d = S::reduce_max(S::max(S::abs(a), S::abs(b))) / 127.0F;
+  // With d = 0 every x is 0 or vanishes beside 127 units of the smallest number: any divisor rounds it to 0.
+  const F32 divisor = S::set1(d > 0 ? d : kInfinity);
+  const F32 low = S::set1(-127.0F);
+  const F32 high = S::set1(127.0F);
+  const I32 qa = S::to_i32(S::min(S::max(S::div(a, divisor), low), high));
+  const I32 qb = S::to_i32(S::min(S::max(S::div(b, divisor), low), high));
+  S::store_i8(values, qa);
+  S::store_i8(values + kLanes, qb);
+  *scale = d;
+  *sum = S::reduce_add_i(S::add_i(qa, qb));
+}
+
+inline bool quantize_q8(const float* x, int64_t cols, int8_t* values, float* scales, int32_t* sums) {
+  F32 nothing = S::set1(0.0F);  // 0 * x is NaN for infinities and NaN
+  for (int64_t i = 0; i < cols; i += kLanes) nothing = S::fma(S::load(x + i), S::set1(0.0F), nothing);
+  const bool finite = S::reduce_add(nothing) == 0.0F;
+  for (int64_t block = 0; block < cols / kQ8BlockElements; ++block) {
+    if (finite) {
+      quantize_q8_block(x + block * kQ8BlockElements, values + block * kQ8BlockElements, scales + block,
+                        sums + block);
+      continue;
+    }
+    __builtin_memset(values + block * kQ8BlockElements, 0, kQ8BlockElements);
+    scales[block] = 0;
+    sums[block] = 0;
+  }
+  return finite;
+}
+
+inline void f32_to_f16(const float* x, int64_t n, half* out) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) S::store_f16(out + i, S::load(x + i));
+  if (i == n) return;
+  half lanes[kLanes];
+  S::store_f16(lanes, load_tail(x + i, n - i, 0.0F));
+  for (int64_t j = i; j < n; ++j) out[j] = lanes[j - i];
+}
+
+inline void f16_to_f32(const half* x, int64_t n, float* out) {
+  for (int64_t i = 0; i < n; i += kLanes) store_up_to(out + i, load_up_to(x + i, n - i, 0.0F), n - i);
+}
+
+}  // namespace soli::kernels::SOLI_ISA_NAMESPACE

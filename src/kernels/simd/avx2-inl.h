@@ -1,0 +1,120 @@
+// The 16-lane vocabulary in two 256-bit registers. Meanings are documented in scalar-inl.h.
+
+namespace soli::kernels::SOLI_ISA_NAMESPACE {
+
+struct Simd {
+  struct F32 {
+    __m256 lo, hi;
+  };
+  struct I32 {
+    __m256i lo, hi;
+  };
+
+  static constexpr int kTokenTile = 4;
+  static constexpr int kTokenTileQ8 = 4;
+  static constexpr int kDotOffset = 0;
+
+  static SOLI_INLINE F32 set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+  static SOLI_INLINE F32 load(const void* p) {
+    const auto* floats = static_cast<const float*>(p);
+    return {_mm256_loadu_ps(floats), _mm256_loadu_ps(floats + 8)};
+  }
+  static SOLI_INLINE void store(void* p, F32 a) {
+    _mm256_storeu_ps(static_cast<float*>(p), a.lo);
+    _mm256_storeu_ps(static_cast<float*>(p) + 8, a.hi);
+  }
+  static SOLI_INLINE F32 add(F32 a, F32 b) { return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
+  static SOLI_INLINE F32 sub(F32 a, F32 b) { return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)}; }
+  static SOLI_INLINE F32 mul(F32 a, F32 b) { return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
+  static SOLI_INLINE F32 div(F32 a, F32 b) { return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
+  static SOLI_INLINE F32 fma(F32 a, F32 b, F32 c) {
+    return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+  }
+  static SOLI_INLINE F32 max(F32 a, F32 b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
+  static SOLI_INLINE F32 min(F32 a, F32 b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
+  static SOLI_INLINE F32 abs(F32 a) {
+    const __m256 sign = _mm256_set1_ps(-0.0F);
+    return {_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
+  }
+  static SOLI_INLINE float reduce_add(F32 a) {
+    const __m256 eight = _mm256_add_ps(a.lo, a.hi);
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+  }
+  static SOLI_INLINE float reduce_max(F32 a) {
+    const __m256 eight = _mm256_max_ps(a.lo, a.hi);
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+  }
+
+  static SOLI_INLINE I32 set1_i(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+  static SOLI_INLINE I32 load_i(const void* p) {
+    const auto* halves = static_cast<const __m256i*>(p);
+    return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
+  }
+  static SOLI_INLINE I32 load_u16(const void* p) {
+    const auto* halves = static_cast<const __m128i*>(p);
+    return {_mm256_cvtepu16_epi32(_mm_loadu_si128(halves)),
+            _mm256_cvtepu16_epi32(_mm_loadu_si128(halves + 1))};
+  }
+  static SOLI_INLINE void store_i8(int8_t* p, I32 a) {
+    // Packing works within 128-bit halves, so that the 64-bit quarters come out as 0, 2, 1, 3.
+    const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a.lo, a.hi), 0xd8);
+    const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+  }
+  static SOLI_INLINE I32 add_i(I32 a, I32 b) {
+    return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
+  }
+  static SOLI_INLINE I32 sub_i(I32 a, I32 b) {
+    return {_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)};
+  }
+  static SOLI_INLINE I32 and_i(I32 a, I32 b) {
+    return {_mm256_and_si256(a.lo, b.lo), _mm256_and_si256(a.hi, b.hi)};
+  }
+  static SOLI_INLINE I32 or_i(I32 a, I32 b) {
+    return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)};
+  }
+  static SOLI_INLINE I32 xor_i(I32 a, I32 b) {
+    return {_mm256_xor_si256(a.lo, b.lo), _mm256_xor_si256(a.hi, b.hi)};
+  }
+  static SOLI_INLINE I32 shift_left(I32 a, int n) {
+    return {_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)};
+  }
+  static SOLI_INLINE I32 shift_right(I32 a, int n) {
+    return {_mm256_srai_epi32(a.lo, n), _mm256_srai_epi32(a.hi, n)};
+  }
+  static SOLI_INLINE int32_t reduce_add_i(I32 a) {
+    const __m256i eight = _mm256_add_epi32(a.lo, a.hi);
+    const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    const __m128i two = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
+  }
+  /// |w| * (x with the sign of w): at most 2 * 128 * 127 in 16 bits, so that nothing saturates.
+  static SOLI_INLINE __m256i dot_i8(__m256i acc, __m256i weights, __m256i activations) {
+    const __m256i pairs =
+        _mm256_maddubs_epi16(_mm256_abs_epi8(weights), _mm256_sign_epi8(activations, weights));
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  }
+  static SOLI_INLINE I32 dot_i8(I32 acc, I32 weights, I32 activations) {
+    return {dot_i8(acc.lo, weights.lo, activations.lo), dot_i8(acc.hi, weights.hi, activations.hi)};
+  }
+
+  static SOLI_INLINE F32 to_f32(I32 a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
+  static SOLI_INLINE I32 to_i32(F32 a) { return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)}; }
+  static SOLI_INLINE F32 as_f32(I32 a) { return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)}; }
+  static SOLI_INLINE F32 load_f16(const void* p) {
+    const auto* halves = static_cast<const __m128i*>(p);
+    return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
+  }
+  static SOLI_INLINE void store_f16(void* p, F32 a) {
+    auto* halves = static_cast<__m128i*>(p);
+    _mm_storeu_si128(halves, _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(halves + 1, _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));
+  }
+  static SOLI_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+};
+
+}  // namespace soli::kernels::SOLI_ISA_NAMESPACE

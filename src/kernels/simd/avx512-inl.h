@@ -1,0 +1,82 @@
+// The 16-lane vocabulary in one 512-bit register. Meanings are documented in scalar-inl.h.
+
+namespace soli::kernels::SOLI_ISA_NAMESPACE {
+
+struct Simd {
+  struct F32 {
+    __m512 v;
+  };
+  struct I32 {
+    __m512i v;
+  };
+
+  static constexpr int kTokenTile = 8;
+  static constexpr int kTokenTileQ8 = 8;
+  static constexpr int kDotOffset = 128;  // VNNI multiplies unsigned weights
+
+  static SOLI_INLINE F32 set1(float x) { return {_mm512_set1_ps(x)}; }
+  static SOLI_INLINE F32 load(const void* p) { return {_mm512_loadu_ps(p)}; }
+  static SOLI_INLINE void store(void* p, F32 a) { _mm512_storeu_ps(p, a.v); }
+  static SOLI_INLINE F32 add(F32 a, F32 b) { return {_mm512_add_ps(a.v, b.v)}; }
+  static SOLI_INLINE F32 sub(F32 a, F32 b) { return {_mm512_sub_ps(a.v, b.v)}; }
+  static SOLI_INLINE F32 mul(F32 a, F32 b) { return {_mm512_mul_ps(a.v, b.v)}; }
+  static SOLI_INLINE F32 div(F32 a, F32 b) { return {_mm512_div_ps(a.v, b.v)}; }
+  static SOLI_INLINE F32 fma(F32 a, F32 b, F32 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+  static SOLI_INLINE F32 max(F32 a, F32 b) { return {_mm512_max_ps(a.v, b.v)}; }
+  static SOLI_INLINE F32 min(F32 a, F32 b) { return {_mm512_min_ps(a.v, b.v)}; }
+  static SOLI_INLINE F32 abs(F32 a) { return {_mm512_abs_ps(a.v)}; }
+  static SOLI_INLINE float reduce_add(F32 a) {
+    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+  }
+  static SOLI_INLINE float reduce_max(F32 a) {
+    const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+  }
+
+  static SOLI_INLINE I32 set1_i(int32_t x) { return {_mm512_set1_epi32(x)}; }
+  static SOLI_INLINE I32 load_i(const void* p) { return {_mm512_loadu_si512(p)}; }
+  static SOLI_INLINE I32 load_u16(const void* p) {
+    return {_mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
+  }
+  static SOLI_INLINE void store_i8(int8_t* p, I32 a) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
+  }
+  static SOLI_INLINE I32 add_i(I32 a, I32 b) { return {_mm512_add_epi32(a.v, b.v)}; }
+  static SOLI_INLINE I32 sub_i(I32 a, I32 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
+  static SOLI_INLINE I32 and_i(I32 a, I32 b) { return {_mm512_and_si512(a.v, b.v)}; }
+  static SOLI_INLINE I32 or_i(I32 a, I32 b) { return {_mm512_or_si512(a.v, b.v)}; }
+  static SOLI_INLINE I32 xor_i(I32 a, I32 b) { return {_mm512_xor_si512(a.v, b.v)}; }
+  static SOLI_INLINE I32 shift_left(I32 a, int n) {
+    return {_mm512_slli_epi32(a.v, static_cast<unsigned>(n))};
+  }
+  static SOLI_INLINE I32 shift_right(I32 a, int n) {
+    return {_mm512_srai_epi32(a.v, static_cast<unsigned>(n))};
+  }
+  static SOLI_INLINE int32_t reduce_add_i(I32 a) {
+    const __m256i eight = _mm256_add_epi32(_mm512_castsi512_si256(a.v), _mm512_extracti64x4_epi64(a.v, 1));
+    const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    const __m128i two = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
+  }
+  static SOLI_INLINE I32 dot_i8(I32 acc, I32 weights, I32 activations) {
+    return {_mm512_dpbusd_epi32(acc.v, weights.v, activations.v)};
+  }
+
+  static SOLI_INLINE F32 to_f32(I32 a) { return {_mm512_cvtepi32_ps(a.v)}; }
+  static SOLI_INLINE I32 to_i32(F32 a) { return {_mm512_cvtps_epi32(a.v)}; }
+  static SOLI_INLINE F32 as_f32(I32 a) { return {_mm512_castsi512_ps(a.v)}; }
+  static SOLI_INLINE F32 load_f16(const void* p) {
+    return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
+  }
+  static SOLI_INLINE void store_f16(void* p, F32 a) {
+    _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT));
+  }
+  static SOLI_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+};
+
+}  // namespace soli::kernels::SOLI_ISA_NAMESPACE

@@ -1,0 +1,60 @@
+#include "ops/elementwise.h"
+
+#include <algorithm>
+
+namespace soli {
+namespace {
+
+/// Elements below which a range is not worth another thread.
+constexpr int64_t kElementsPerRange = 16384;
+
+/// Calls body(row) for every row, in ranges of some thousand elements.
+template <typename Body>
+void for_rows(OpContext& context, int64_t rows, int64_t cols, Body body) {
+  const int64_t grain = std::max<int64_t>(1, kElementsPerRange / std::max<int64_t>(1, cols));
+  context.team.parallel_for(rows, grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) body(r);
+  });
+}
+
+template <typename A, typename B>
+void check_same_shape(const MatrixView<A>& a, const MatrixView<B>& b) {
+  SOLI_CHECK(a.rows == b.rows && a.cols == b.cols, "{} x {} against {} x {}", a.rows, a.cols, b.rows, b.cols);
+}
+
+}  // namespace
+
+void rms_norm(OpContext& context, MatrixView<const float> x, std::span<const float> weight, float eps,
+              MatrixView<float> y) {
+  check_same_shape(x, y);
+  SOLI_CHECK(static_cast<int64_t>(weight.size()) == x.cols, "weight of {} for {}", weight.size(), x.cols);
+  for_rows(context, x.rows, x.cols,
+           [&](int64_t r) { context.kernels.rms_norm(x.row(r), weight.data(), x.cols, eps, y.row(r)); });
+}
+
+void rms_norm_heads(OpContext& context, MatrixView<float> x, std::span<const float> weight, float eps) {
+  const auto head_dim = static_cast<int64_t>(weight.size());
+  SOLI_CHECK(head_dim > 0 && x.cols % head_dim == 0, "heads of {} in {}", head_dim, x.cols);
+  for_rows(context, x.rows, x.cols, [&](int64_t r) {
+    for (float* head = x.row(r); head < x.row(r) + x.cols; head += head_dim) {
+      context.kernels.rms_norm(head, weight.data(), head_dim, eps, head);
+    }
+  });
+}
+
+void add(OpContext& context, MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> out) {
+  check_same_shape(a, b);
+  check_same_shape(a, out);
+  for_rows(context, a.rows, a.cols,
+           [&](int64_t r) { context.kernels.add(a.row(r), b.row(r), a.cols, out.row(r)); });
+}
+
+void swiglu(OpContext& context, MatrixView<const float> gate, MatrixView<const float> up,
+            MatrixView<float> out) {
+  check_same_shape(gate, up);
+  check_same_shape(gate, out);
+  for_rows(context, gate.rows, gate.cols,
+           [&](int64_t r) { context.kernels.swiglu(gate.row(r), up.row(r), gate.cols, out.row(r)); });
+}
+
+}  // namespace soli

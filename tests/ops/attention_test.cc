@@ -1,0 +1,162 @@
+#include "ops/attention.h"
+
+#include "kernels/support.h"
+
+namespace soli {
+namespace {
+
+using test::random_floats;
+using test::same_bits;
+
+class Attention : public testing::TestWithParam<const kernels::KernelTable*> {};
+INSTANTIATE_TEST_SUITE_P(Isa, Attention, testing::ValuesIn(test::all_tables()), test::isa_name);
+
+/// A sequence with its pages, filled position by position from random keys and values.
+struct Sequence {
+  AttentionParams params;
+  int64_t length;
+  std::vector<float> k, v, q;
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<std::byte*> pages;
+
+  Sequence(OpContext& context, AttentionParams params_in, int64_t length_in, uint64_t seed)
+      : params(params_in), length(length_in) {
+    const KvShape& shape = params.shape;
+    k = random_floats(seed, length * shape.n_kv_heads * shape.head_dim);
+    v = random_floats(seed + 1, length * shape.n_kv_heads * shape.value_dim);
+    q = random_floats(seed + 2, length * params.n_heads * shape.head_dim);
+    for (int64_t p = 0; p * kKvPagePositions < length; ++p) {
+      // What lies beyond the sequence must not matter: all ones are NaN.
+      memory.emplace_back(static_cast<size_t>(params.layer_offset + shape.layer_page_bytes()),
+                          std::byte{0xff});
+    }
+    for (auto& page : memory) pages.push_back(page.data());
+    const auto all = rows(0, length);
+    store_kv(context, params, all, {k.data(), length, shape.n_kv_heads * shape.head_dim},
+             {v.data(), length, shape.n_kv_heads * shape.value_dim});
+  }
+
+  std::vector<AttentionRow> rows(int64_t begin, int64_t end) const {
+    std::vector<AttentionRow> result;
+    for (int64_t p = begin; p < end; ++p) result.push_back({p, pages});
+    return result;
+  }
+
+  std::vector<float> run(OpContext& context, int64_t begin, int64_t end) const {
+    const int64_t q_cols = params.n_heads * params.shape.head_dim;
+    const int64_t out_cols = params.n_heads * params.shape.value_dim;
+    std::vector<float> out(static_cast<size_t>((end - begin) * out_cols));
+    attention(context, params, rows(begin, end), {q.data() + begin * q_cols, end - begin, q_cols},
+              {out.data(), end - begin, out_cols});
+    return out;
+  }
+
+  /// One head of one row in f64.
+  std::vector<double> reference(int64_t position, int64_t head) const {
+    const KvShape& shape = params.shape;
+    const int64_t kv_head = head / (params.n_heads / shape.n_kv_heads);
+    std::vector<double> p(static_cast<size_t>(position + 1));
+    double max = -INFINITY, sum = 0;
+    for (int64_t j = 0; j <= position; ++j) {
+      double dot = 0;
+      for (int64_t d = 0; d < shape.head_dim; ++d) {
+        dot += double{q[static_cast<size_t>((position * params.n_heads + head) * shape.head_dim + d)]} *
+               double{k[static_cast<size_t>((j * shape.n_kv_heads + kv_head) * shape.head_dim + d)]};
+      }
+      p[static_cast<size_t>(j)] = dot * params.scale;
+      max = std::max(max, p[static_cast<size_t>(j)]);
+    }
+    for (double& w : p) sum += w = std::exp(w - max);
+    std::vector<double> out(static_cast<size_t>(shape.value_dim));
+    for (int64_t j = 0; j <= position; ++j) {
+      for (int64_t d = 0; d < shape.value_dim; ++d) {
+        out[static_cast<size_t>(d)] +=
+            p[static_cast<size_t>(j)] / sum *
+            double{v[static_cast<size_t>((j * shape.n_kv_heads + kv_head) * shape.value_dim + d)]};
+      }
+    }
+    return out;
+  }
+};
+
+AttentionParams params_of(KvType type, int64_t n_kv_heads, int64_t ratio, int64_t head_dim,
+                          int64_t value_dim) {
+  return {.shape = {type, n_kv_heads, head_dim, value_dim},
+          .layer_offset = 192,
+          .n_heads = n_kv_heads * ratio,
+          .scale = 1.0F / std::sqrt(static_cast<float>(head_dim))};
+}
+
+void expect_close(const Sequence& s, const std::vector<float>& out, int64_t begin, int64_t end,
+                  double tolerance) {
+  const int64_t value_dim = s.params.shape.value_dim;
+  for (int64_t position = begin; position < end; ++position) {
+    for (int64_t head = 0; head < s.params.n_heads; ++head) {
+      const auto expected = s.reference(position, head);
+      for (int64_t d = 0; d < value_dim; ++d) {
+        const size_t i = static_cast<size_t>(((position - begin) * s.params.n_heads + head) * value_dim + d);
+        ASSERT_NEAR(out[i], expected[static_cast<size_t>(d)], tolerance)
+            << position << " head " << head << " " << d;
+      }
+    }
+  }
+}
+
+TEST_P(Attention, EqualsTheDefinition) {
+  ThreadTeam team(2);
+  OpContext context{team, *GetParam()};
+  for (int64_t ratio : {1, 3, 8}) {
+    for (const auto& [head_dim, value_dim] : {std::pair{24, 24}, {80, 80}, {128, 64}, {7, 13}}) {
+      for (int64_t length : {1, 63, 64, 65, 200}) {
+        SCOPED_TRACE(fmt::format("ratio {} head {} value {} length {}", ratio, head_dim, value_dim, length));
+        const auto params = params_of(KvType::kF32, 2, ratio, head_dim, value_dim);
+        const Sequence s(context, params, length, static_cast<uint64_t>(length));
+        const int64_t begin = std::max<int64_t>(0, length - 2);
+        expect_close(s, s.run(context, begin, length), begin, length, 3e-6);
+        const auto half_params = params_of(KvType::kF16, 2, ratio, head_dim, value_dim);
+        const Sequence h(context, half_params, length, static_cast<uint64_t>(length));
+        expect_close(h, h.run(context, begin, length), begin, length, 5e-3);
+      }
+    }
+  }
+}
+
+TEST_P(Attention, BatchAndThreadsDoNotChangeARow) {
+  ThreadTeam one(1);
+  OpContext plain{one, *GetParam()};
+  for (KvType type : {KvType::kF32, KvType::kF16}) {
+    const Sequence s(plain, params_of(type, 2, 3, 40, 40), 150, 5);
+    const auto all = s.run(plain, 0, 150);
+    const auto row_floats = static_cast<size_t>(6 * 40);
+    for (int64_t position : {0, 1, 63, 64, 65, 127, 128, 149}) {
+      const auto alone = s.run(plain, position, position + 1);
+      EXPECT_EQ(
+          std::memcmp(alone.data(), all.data() + static_cast<size_t>(position) * row_floats, row_floats * 4),
+          0);
+    }
+    for (int n_threads = 2; n_threads <= 4; ++n_threads) {
+      ThreadTeam team(n_threads);
+      OpContext context{team, *GetParam()};
+      EXPECT_TRUE(same_bits(s.run(context, 0, 150), all));
+    }
+  }
+}
+
+TEST(AttentionIsas, GiveTheSameBits) {
+  ThreadTeam team(1);
+  for (KvType type : {KvType::kF32, KvType::kF16}) {
+    for (int64_t dim : {7, 24, 64}) {
+      std::vector<float> expected;
+      for (const kernels::KernelTable* table : test::all_tables()) {
+        OpContext context{team, *table};
+        const Sequence s(context, params_of(type, 1, 5, dim, dim + 3), 70, 3);
+        const auto out = s.run(context, 0, 70);
+        if (expected.empty()) expected = out;
+        EXPECT_TRUE(same_bits(out, expected)) << table->isa;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace soli

@@ -1,0 +1,61 @@
+#include "ops/rope.h"
+
+#include <cmath>
+
+#include "kernels/support.h"
+
+namespace soli {
+namespace {
+
+const kernels::KernelTable& any_kernels() { return *kernels::select_kernels("").value(); }
+
+TEST(Rope, FrequenciesFollowBaseFactorsAndScale) {
+  const std::vector<float> factors = {1, 2, 4, 8};
+  const auto f = Rope::frequencies(10000, 8, factors, 2);
+  ASSERT_EQ(f.size(), 4U);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(f[i], std::pow(10000.0, -2.0 * static_cast<double>(i) / 8) / factors[i] / 2, 1e-15);
+  }
+  EXPECT_EQ(Rope::frequencies(10000, 2, {}, 1), std::vector<double>{1.0});
+}
+
+void expect_rotated(RopePairing pairing, int64_t head_dim, int64_t n_rot, double magnitude) {
+  ThreadTeam team(3);
+  OpContext context{team, any_kernels()};
+  const Rope spec{pairing, head_dim, Rope::frequencies(10000, n_rot, {}, 1), magnitude};
+  const int64_t n_heads = 3;
+  const std::vector<int64_t> positions = {0, 1, 7, 100000};
+  const int64_t cols = n_heads * head_dim;
+  const auto x = test::random_floats(1, 4 * cols);
+  auto y = x;
+  rope(context, spec, positions, {y.data(), 4, cols});
+  for (int64_t i = 0; i < 4 * cols; ++i) {
+    const int64_t d = i % head_dim;
+    const int64_t head = i - d;
+    if (d >= n_rot) {
+      EXPECT_EQ(y[static_cast<size_t>(i)], x[static_cast<size_t>(i)]) << "not rotated";
+      continue;
+    }
+    const bool adjacent = pairing == RopePairing::kAdjacent;
+    const int64_t pair = adjacent ? d / 2 : d % (n_rot / 2);
+    const bool second = adjacent ? d % 2 == 1 : d >= n_rot / 2;
+    const double a = x[static_cast<size_t>(head + (adjacent ? 2 * pair : pair))];
+    const double b = x[static_cast<size_t>(head + (adjacent ? 2 * pair + 1 : pair + n_rot / 2))];
+    const double angle = static_cast<double>(positions[static_cast<size_t>(i / cols)]) *
+                         spec.inverse_frequencies[static_cast<size_t>(pair)];
+    const double expected =
+        second ? a * std::sin(angle) + b * std::cos(angle) : a * std::cos(angle) - b * std::sin(angle);
+    EXPECT_NEAR(y[static_cast<size_t>(i)], magnitude * expected, 1e-6) << i;
+  }
+}
+
+TEST(Rope, RotatesAdjacentElements) { expect_rotated(RopePairing::kAdjacent, 24, 24, 1); }
+TEST(Rope, RotatesHalves) { expect_rotated(RopePairing::kHalves, 80, 80, 1); }
+TEST(Rope, RotatesAPartOfTheHead) {
+  expect_rotated(RopePairing::kAdjacent, 24, 10, 1);
+  expect_rotated(RopePairing::kHalves, 24, 10, 1);
+}
+TEST(Rope, AppliesTheMagnitude) { expect_rotated(RopePairing::kHalves, 16, 16, 1.25); }
+
+}  // namespace
+}  // namespace soli
