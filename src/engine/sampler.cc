@@ -1,0 +1,160 @@
+#include "engine/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+
+namespace soli {
+namespace {
+
+/// exp(x) for x <= 0, by range reduction to |r| <= ln(2) / 2 and the Taylor series. libm's exp differs in the
+/// last bit between machines with and without FMA, which could flip a draw; this one does not.
+double portable_exp(double x) {
+  constexpr double kLeast = -708;  // below it results would be subnormal
+  if (!(x > kLeast)) return 0;
+  constexpr double kLog2E = 0x1.71547652b82fep+0;
+  constexpr double kLn2High = 0x1.62e42feep-1;  // few bits, so that n * kLn2High is exact
+  constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
+  const double n = std::floor(x * kLog2E + 0.5);
+  const double r = (x - n * kLn2High) - n * kLn2Low;
+  constexpr int kTerms = 14;
+  double sum = 1;
+  for (int k = kTerms; k >= 1; --k) sum = 1 + sum * r / k;
+  return std::ldexp(sum, static_cast<int>(n));
+}
+
+/// Infinite and NaN logits become the largest and smallest finite ones, so that the order of candidates is
+/// total.
+float finite(double logit) {
+  constexpr double kMax = std::numeric_limits<float>::max();
+  return std::isnan(logit) ? -std::numeric_limits<float>::max()
+                           : static_cast<float>(std::clamp(logit, -kMax, kMax));
+}
+
+float penalised(float logit, double penalty) {
+  const auto value = static_cast<double>(logit);
+  return finite(value > 0 ? value / penalty : value * penalty);
+}
+
+Status check_range(const char* name, double value, double least, double most) {
+  if (value >= least && value <= most) return {};
+  return fail(ErrorKind::kInvalidArgument, "{} is {}; allowed is {} to {}", name, value, least, most);
+}
+
+Status check_not_negative(const char* name, int64_t value) {
+  if (value >= 0) return {};
+  return fail(ErrorKind::kInvalidArgument, "{} is {}; allowed is 0 or more", name, value);
+}
+
+}  // namespace
+
+Status SamplingParams::validate() const {
+  if (!(temperature >= 0) || !std::isfinite(temperature)) {
+    return fail(ErrorKind::kInvalidArgument, "temperature is {}; allowed is 0 or more, and finite",
+                temperature);
+  }
+  SOLI_RETURN_IF_ERROR(check_not_negative("top_k", top_k));
+  SOLI_RETURN_IF_ERROR(check_range("top_p", top_p, 0, 1));
+  SOLI_RETURN_IF_ERROR(check_range("min_p", min_p, 0, 1));
+  if (!(repeat_penalty > 0) || !std::isfinite(repeat_penalty)) {
+    return fail(ErrorKind::kInvalidArgument, "repeat_penalty is {}; allowed is above 0, and finite",
+                repeat_penalty);
+  }
+  return check_not_negative("repeat_last_n", repeat_last_n);
+}
+
+int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> recent) {
+  SOLI_CHECK(!logits.empty());
+  fill_candidates(logits, recent);
+  const Candidate best = *std::min_element(candidates_.begin(), candidates_.end(), better);
+  if (params_.temperature == 0) return best.token;
+  keep_top_k();
+  weigh(best.logit, 1);
+  keep_top_p();
+  std::erase_if(candidates_,
+                [&](const Candidate& c) { return c.weight < params_.min_p; });  // the best one's is 1
+  weigh(best.logit, params_.temperature);
+  return draw();
+}
+
+bool Sampler::better(const Candidate& a, const Candidate& b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
+}
+
+void Sampler::fill_candidates(std::span<const float> logits, std::span<const int32_t> recent) {
+  candidates_.resize(logits.size());
+  for (size_t i = 0; i < logits.size(); ++i) {
+    candidates_[i] = {static_cast<int32_t>(i), finite(static_cast<double>(logits[i])), 0};
+  }
+  const size_t n_penalised = std::min(recent.size(), static_cast<size_t>(params_.repeat_last_n));
+  for (const int32_t token : recent.last(n_penalised)) {
+    if (token < 0 || static_cast<size_t>(token) >= logits.size()) continue;
+    // From the raw logit, so that a token that occurs twice is penalised once.
+    candidates_[static_cast<size_t>(token)].logit =
+        penalised(logits[static_cast<size_t>(token)], params_.repeat_penalty);
+  }
+}
+
+void Sampler::keep_top_k() {
+  if (params_.top_k == 0 || params_.top_k >= static_cast<int64_t>(candidates_.size())) return;
+  const auto end = candidates_.begin() + static_cast<std::ptrdiff_t>(params_.top_k);
+  std::nth_element(candidates_.begin(), end, candidates_.end(), better);
+  candidates_.erase(end, candidates_.end());
+  // nth_element leaves an order that depends on the standard library.
+  std::sort(candidates_.begin(), candidates_.end(), better);
+}
+
+void Sampler::keep_top_p() {
+  if (params_.top_p >= 1) return;
+  double total = 0;
+  for (const Candidate& candidate : candidates_) total += candidate.weight;
+  // A heap yields the best ones in order without sorting the rest; each one popped goes behind the heap.
+  const auto worse = [](const Candidate& a, const Candidate& b) { return better(b, a); };
+  std::make_heap(candidates_.begin(), candidates_.end(), worse);
+  auto heap_end = candidates_.end();
+  double kept = 0;
+  do {
+    std::pop_heap(candidates_.begin(), heap_end--, worse);
+    kept += heap_end->weight;
+  } while (heap_end != candidates_.begin() && kept < params_.top_p * total);
+  candidates_.erase(candidates_.begin(), heap_end);
+  std::reverse(candidates_.begin(), candidates_.end());
+}
+
+void Sampler::weigh(float best_logit, double temperature) {
+  for (Candidate& candidate : candidates_) {
+    const double difference = static_cast<double>(candidate.logit) - static_cast<double>(best_logit);
+    candidate.weight = portable_exp(difference / temperature);
+  }
+}
+
+int32_t Sampler::draw() {
+  double total = 0;
+  for (const Candidate& candidate : candidates_) total += candidate.weight;
+  double left = rng_.next_unit() * total;
+  int32_t token = candidates_.front().token;
+  for (const Candidate& candidate : candidates_) {
+    if (candidate.weight == 0) continue;
+    token = candidate.token;  // the last one, should rounding leave a rest
+    left -= candidate.weight;
+    if (left < 0) break;
+  }
+  return token;
+}
+
+int32_t argmax(std::span<const float> logits) {
+  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+double log_probability(std::span<const float> logits, int32_t token) {
+  SOLI_CHECK(token >= 0 && static_cast<size_t>(token) < logits.size(), "token {} of {}", token,
+             logits.size());
+  const auto largest = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
+  return static_cast<double>(logits[static_cast<size_t>(token)]) - largest - std::log(sum);
+}
+
+}  // namespace soli
