@@ -24,12 +24,15 @@ tl::unexpected<Error> io_error(const std::string& path, const char* what, int er
 Result<File> File::open(const std::string& path) {
   File file;
   file.path_ = path;
-  file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever. Regular files ignore it.
+  file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file.descriptor_ < 0) return io_error(path, "open", errno);
   struct stat status = {};
   if (::fstat(file.descriptor_, &status) != 0) return io_error(path, "stat", errno);
   if (S_ISDIR(status.st_mode))
     return fail(ErrorKind::kInvalidArgument, "{}: is a directory, not a file", path);
+  if (!S_ISREG(status.st_mode))
+    return fail(ErrorKind::kInvalidArgument, "{}: is a pipe or a device, not a regular file", path);
   file.size_ = status.st_size;
   return file;
 }

@@ -12,7 +12,8 @@ namespace soli {
 /// A file opened for reading at offsets. Thread-safe: many threads may read at once. Move-only.
 class File {
  public:
-  /// Fails with kNotFound or kIo, naming the path and the reason; a directory is refused.
+  /// Fails with kNotFound or kIo, naming the path and the reason; a directory, pipe or device is
+  /// refused, since only regular files have a size and can be read at offsets.
   static Result<File> open(const std::string& path);
 
   File(File&& other) noexcept;
