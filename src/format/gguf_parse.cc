@@ -289,7 +289,8 @@ Status Parser::read_strings(std::string_view what, GgufValue& value) {
     return malformed("{} claims {} strings, and only {} bytes follow", what, value.count,
                      reader_.remaining());
   }
-  SOLI_RETURN_IF_ERROR(charge(value.count * sizeof(uint32_t)));
+  // Twice what an end takes in memory: the limit then bounds the time of the walks as well.
+  SOLI_RETURN_IF_ERROR(charge(value.count * sizeof(uint64_t)));
   const uint64_t begin = reader_.position();
   uint64_t total = 0;
   for (uint64_t i = 0; i < value.count; ++i) {
