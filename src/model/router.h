@@ -38,4 +38,8 @@ void select_experts(OpContext& context, const RouterSpec& spec, std::span<const 
                     std::span<const BatchRow> rows, MatrixView<const float> logits,
                     MatrixView<const float> scores, Choice& choice, std::span<uint8_t> row_failed);
 
+/// Checks a choice that a control has edited: ids in range and distinct within a row, finite weights, whole
+/// rows. Fails the process: a control is part of soli.
+void check_choice(const RouterSpec& spec, const Choice& choice, int64_t n_rows);
+
 }  // namespace soli

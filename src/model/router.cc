@@ -1,0 +1,204 @@
+#include "model/router.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "base/check.h"
+
+namespace soli {
+namespace {
+
+constexpr float kExcluded = -std::numeric_limits<float>::infinity();
+
+/// Room of one thread, reused from row to row.
+struct SelectScratch {
+  std::vector<float> ranked;   // [n_experts] what the choice goes by; kExcluded for groups that take no part
+  std::vector<int32_t> order;  // [n_experts]
+  std::vector<float> groups;   // [n_groups]
+};
+
+/// Moves the best `k` of `order` to its front, best first; equal scores in order of id.
+void order_best_first(std::span<const float> score, int64_t k, std::vector<int32_t>& order) {
+  order.resize(score.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto better = [&](int32_t a, int32_t b) {
+    const float score_a = score[static_cast<size_t>(a)];
+    const float score_b = score[static_cast<size_t>(b)];
+    return score_a != score_b ? score_a > score_b : a < b;
+  };
+  std::partial_sort(order.begin(), order.begin() + k, order.end(), better);
+}
+
+/// Excludes the experts of all groups but the best n_groups_used; a group's score is the sum of its two best
+/// (DeepSeek-V3, section 2.1.2).
+void keep_best_groups(const RouterSpec& spec, SelectScratch& scratch) {
+  const auto group_size = static_cast<size_t>(spec.n_experts / spec.n_groups);
+  scratch.groups.resize(static_cast<size_t>(spec.n_groups));
+  for (size_t g = 0; g < scratch.groups.size(); ++g) {
+    float best = kExcluded;
+    float second = kExcluded;
+    for (size_t e = g * group_size; e < (g + 1) * group_size; ++e) {
+      const float score = scratch.ranked[e];
+      if (score > best) {
+        second = best;
+        best = score;
+      } else {
+        second = std::max(second, score);
+      }
+    }
+    scratch.groups[g] = group_size == 1 ? best : best + second;
+  }
+  order_best_first(scratch.groups, spec.n_groups_used, scratch.order);
+  for (size_t rank = static_cast<size_t>(spec.n_groups_used); rank < scratch.order.size(); ++rank) {
+    const size_t first = static_cast<size_t>(scratch.order[rank]) * group_size;
+    std::fill_n(scratch.ranked.begin() + static_cast<std::ptrdiff_t>(first), group_size, kExcluded);
+  }
+}
+
+/// How many of the row's ordered experts its policy keeps.
+int64_t apply_policy(const RouterSpec& spec, const RoutingPolicy& policy, const float* scores,
+                     std::span<const int32_t> order) {
+  const int64_t k = policy.experts_per_token == 0 ? spec.experts_per_token
+                                                  : std::min(policy.experts_per_token, spec.n_experts);
+  if (policy.relative_threshold <= 0) return k;
+  const double least = policy.relative_threshold * static_cast<double>(scores[order[0]]);
+  int64_t kept = std::min(k, policy.k_min);
+  while (kept<k&& static_cast<double>(scores[order[static_cast<size_t>(kept)]])> least) ++kept;
+  return kept;
+}
+
+/// softmax of the chosen experts' logits.
+void softmax_of_chosen(const float* logits, std::span<const int32_t> ids, std::span<float> weights) {
+  double sum = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    weights[i] = static_cast<float>(
+        std::exp(static_cast<double>(logits[ids[i]]) - static_cast<double>(logits[ids[0]])));
+    sum += static_cast<double>(weights[i]);
+  }
+  for (float& weight : weights) weight = static_cast<float>(static_cast<double>(weight) / sum);
+}
+
+/// The factors on the experts' outputs by the model's rule; from unbiased scores.
+void weigh(const RouterSpec& spec, const float* logits, const float* scores, std::span<const int32_t> ids,
+           std::span<float> weights) {
+  if (ids.empty()) return;
+  if (spec.gating == Gating::kSoftmaxChosen) {
+    softmax_of_chosen(logits, ids, weights);
+  } else {
+    for (size_t i = 0; i < ids.size(); ++i) weights[i] = scores[ids[i]];
+  }
+  if (spec.renormalise) {
+    double sum = 0;
+    for (const float weight : weights) sum += static_cast<double>(weight);
+    // All sigmoids may underflow to 0: then no routed expert counts, and nothing is divided by 0.
+    for (float& weight : weights)
+      weight = sum > 0 ? static_cast<float>(static_cast<double>(weight) / sum) : 0.0F;
+  }
+  for (float& weight : weights) weight = static_cast<float>(static_cast<double>(weight) * spec.weight_scale);
+}
+
+struct ChosenRow {
+  std::vector<int32_t> ids;
+  std::vector<float> weights;
+};
+
+void select_row(const RouterSpec& spec, std::span<const float> selection_bias, const RoutingPolicy& policy,
+                const float* logits, const float* scores, SelectScratch& scratch, ChosenRow& chosen) {
+  const auto n_experts = static_cast<size_t>(spec.n_experts);
+  const float* ranking = spec.gating == Gating::kSoftmaxChosen ? logits : scores;
+  scratch.ranked.assign(ranking, ranking + n_experts);
+  for (size_t e = 0; e < selection_bias.size(); ++e) scratch.ranked[e] += selection_bias[e];
+  if (spec.n_groups_used < spec.n_groups) keep_best_groups(spec, scratch);
+  const int64_t k_max = std::max(spec.experts_per_token, std::min(policy.experts_per_token, spec.n_experts));
+  order_best_first(scratch.ranked, k_max, scratch.order);
+  const auto kept = static_cast<size_t>(apply_policy(spec, policy, scores, scratch.order));
+  chosen.ids.assign(scratch.order.begin(), scratch.order.begin() + static_cast<std::ptrdiff_t>(kept));
+  chosen.weights.resize(kept);
+  weigh(spec, logits, scores, chosen.ids, chosen.weights);
+}
+
+bool all_finite(const float* values, int64_t n) {
+  return std::all_of(values, values + n, [](float value) { return std::isfinite(value); });
+}
+
+}  // namespace
+
+std::span<const int32_t> Choice::ids_of(int64_t row) const {
+  const auto begin = static_cast<size_t>(row_begin[static_cast<size_t>(row)]);
+  const auto end = static_cast<size_t>(row_begin[static_cast<size_t>(row) + 1]);
+  return std::span(ids).subspan(begin, end - begin);
+}
+
+std::span<const float> Choice::weights_of(int64_t row) const {
+  const auto begin = static_cast<size_t>(row_begin[static_cast<size_t>(row)]);
+  const auto end = static_cast<size_t>(row_begin[static_cast<size_t>(row) + 1]);
+  return std::span(weights).subspan(begin, end - begin);
+}
+
+void router_scores(OpContext& context, const RouterSpec& spec, MatrixView<const float> logits,
+                   MatrixView<float> scores) {
+  SOLI_CHECK(scores.rows == logits.rows && scores.cols == logits.cols);
+  context.team.parallel_for(logits.rows, 16, [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      if (spec.gating == Gating::kSigmoid) {
+        context.kernels.sigmoid(logits.row(row), logits.cols, scores.row(row));
+      } else {
+        std::copy_n(logits.row(row), logits.cols, scores.row(row));
+        context.kernels.softmax(scores.row(row), logits.cols);
+      }
+    }
+  });
+}
+
+void select_experts(OpContext& context, const RouterSpec& spec, std::span<const float> selection_bias,
+                    std::span<const BatchRow> rows, MatrixView<const float> logits,
+                    MatrixView<const float> scores, Choice& choice, std::span<uint8_t> row_failed) {
+  const auto n_rows = static_cast<int64_t>(rows.size());
+  SOLI_CHECK(logits.rows == n_rows && scores.rows == n_rows && logits.cols == spec.n_experts);
+  SOLI_CHECK(selection_bias.empty() || static_cast<int64_t>(selection_bias.size()) == spec.n_experts);
+  SOLI_CHECK(spec.n_experts % spec.n_groups == 0 && spec.n_groups_used >= 1 &&
+             spec.n_groups_used <= spec.n_groups);
+  std::vector<ChosenRow> chosen(rows.size());
+  std::vector<SelectScratch> scratch(static_cast<size_t>(context.team.size()));
+  context.team.parallel_for(n_rows, 16, [&](int64_t begin, int64_t end, int member) {
+    for (int64_t row = begin; row < end; ++row) {
+      const auto r = static_cast<size_t>(row);
+      if (!all_finite(logits.row(row), logits.cols)) {
+        row_failed[r] = 1;
+        continue;
+      }
+      select_row(spec, selection_bias, *rows[r].policy, logits.row(row), scores.row(row),
+                 scratch[static_cast<size_t>(member)], chosen[r]);
+    }
+  });
+  choice.row_begin.assign(1, 0);
+  choice.ids.clear();
+  choice.weights.clear();
+  for (const ChosenRow& row : chosen) {
+    choice.ids.insert(choice.ids.end(), row.ids.begin(), row.ids.end());
+    choice.weights.insert(choice.weights.end(), row.weights.begin(), row.weights.end());
+    choice.row_begin.push_back(static_cast<int32_t>(choice.ids.size()));
+  }
+}
+
+void check_choice(const RouterSpec& spec, const Choice& choice, int64_t n_rows) {
+  SOLI_CHECK(choice.n_rows() == n_rows && choice.row_begin.front() == 0 &&
+             choice.row_begin.back() == choice.n_slots());
+  SOLI_CHECK(choice.weights.size() == choice.ids.size());
+  std::vector<int32_t> sorted;
+  for (int64_t row = 0; row < n_rows; ++row) {
+    SOLI_CHECK(choice.row_begin[static_cast<size_t>(row)] <= choice.row_begin[static_cast<size_t>(row) + 1]);
+    const std::span<const int32_t> ids = choice.ids_of(row);
+    sorted.assign(ids.begin(), ids.end());
+    std::sort(sorted.begin(), sorted.end());
+    SOLI_CHECK(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(),
+               "row {} names an expert twice", row);
+    SOLI_CHECK(sorted.empty() || (sorted.front() >= 0 && sorted.back() < spec.n_experts), "row {}", row);
+    for (const float weight : choice.weights_of(row)) SOLI_CHECK(std::isfinite(weight), "row {}", row);
+  }
+}
+
+}  // namespace soli
