@@ -1,7 +1,5 @@
 #include "model/workspace.h"
 
-#include <algorithm>
-
 #include "base/check.h"
 
 namespace soli {
@@ -33,8 +31,7 @@ Workspace::Regions Workspace::plan(const ModelSpec& spec, const Limits& limits, 
   add(kSharedGate, rows, 1);
   add(kRouterLogits, rows, spec.router.n_experts);
   add(kScores, rows, spec.router.n_experts);
-  // A policy may choose up to all experts; the pages beyond the model's own k stay untouched until one does.
-  add(kExpertOutputs, rows * spec.router.n_experts, spec.hidden_size);
+  add(kExpertOutputs, limits.max_slots(spec), spec.hidden_size);
   add(kWanted, limits.max_logit_rows, spec.hidden_size);
   add(kLogits, limits.max_logit_rows, spec.vocab_size);
   return regions;

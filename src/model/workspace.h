@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -17,8 +18,13 @@ namespace soli {
 class Workspace {
  public:
   struct Limits {
-    int64_t max_rows = 512;        // rows of a batch
-    int64_t max_logit_rows = 128;  // rows of a batch that want logits
+    int64_t max_rows = 512;             // rows of a batch
+    int64_t max_logit_rows = 128;       // rows of a batch that want logits
+    int64_t max_experts_per_token = 0;  // that a policy may choose; 0: the model's k
+
+    int64_t max_slots(const ModelSpec& spec) const {
+      return max_rows * std::max(max_experts_per_token, spec.router.experts_per_token);
+    }
   };
   enum Buffer {
     kHidden,         // [rows][hidden] the residual stream

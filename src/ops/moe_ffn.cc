@@ -16,20 +16,19 @@ constexpr int64_t kTileCols = kTileStrips * kernels::kStripRows;
 
 /// One piece of work: some strips of one expert's matrix, times some of its rows.
 struct WorkItem {
-  int64_t expert;  // index into the experts of this call
+  const ExpertWeights* expert;
   int64_t first_strip;
   int64_t n_strips;
   int64_t first_call;  // index into RowsByExpert::rows and slots
   int64_t n_calls;
 };
 
-std::vector<WorkItem> cut_into_items(const RowsByExpert& grouped, int64_t first_group,
-                                     std::span<const ExpertWeights> experts,
+std::vector<WorkItem> cut_into_items(const RowsByExpert& grouped, std::span<const ExpertLease> leases,
                                      PackedMatrix ExpertWeights::*matrix) {
   std::vector<WorkItem> items;
-  for (size_t e = 0; e < experts.size(); ++e) {
-    const size_t group = static_cast<size_t>(first_group) + e;
-    const int64_t n_strips = (experts[e].*matrix).n_strips();
+  for (const ExpertLease& lease : leases) {
+    const auto group = static_cast<size_t>(lease.group);
+    const int64_t n_strips = (lease.weights.*matrix).n_strips();
     for (int64_t call = grouped.begin[group]; call < grouped.begin[group + 1]; call += kTileRows) {
       const int64_t n_calls = std::min<int64_t>(kTileRows, grouped.begin[group + 1] - call);
       for (int64_t strip = 0; strip < n_strips; strip += kTileStrips) {
@@ -42,8 +41,8 @@ std::vector<WorkItem> cut_into_items(const RowsByExpert& grouped, int64_t first_
 }
 
 /// h[slot] = silu(gate x) * up x for the item's part of the expert's width.
-void gate_and_up(const OpContext& context, const WorkItem& item, const ExpertWeights& expert,
-                 const RowsByExpert& grouped, const Activations& x, MatrixView<float> h) {
+void gate_and_up(const OpContext& context, const WorkItem& item, const RowsByExpert& grouped,
+                 const Activations& x, MatrixView<float> h) {
   alignas(64) std::array<float, kTileRows * kTileCols> gate;
   alignas(64) std::array<float, kTileRows * kTileCols> up;
   std::array<float*, kTileRows> gate_rows;
@@ -53,9 +52,9 @@ void gate_and_up(const OpContext& context, const WorkItem& item, const ExpertWei
     up_rows[static_cast<size_t>(i)] = up.data() + i * kTileCols;
   }
   const RowList rows = {.ids = grouped.rows.data() + item.first_call, .n = item.n_calls};
-  multiply_strips(context, expert.gate, item.first_strip, item.n_strips, x, rows, gate_rows.data());
-  multiply_strips(context, expert.up, item.first_strip, item.n_strips, x, rows, up_rows.data());
-  const int64_t n = rows_of_strips(expert.gate, item.first_strip, item.n_strips);
+  multiply_strips(context, item.expert->gate, item.first_strip, item.n_strips, x, rows, gate_rows.data());
+  multiply_strips(context, item.expert->up, item.first_strip, item.n_strips, x, rows, up_rows.data());
+  const int64_t n = rows_of_strips(item.expert->gate, item.first_strip, item.n_strips);
   for (int64_t i = 0; i < item.n_calls; ++i) {
     const int32_t slot = grouped.slots[static_cast<size_t>(item.first_call + i)];
     context.kernels.swiglu(gate_rows[static_cast<size_t>(i)], up_rows[static_cast<size_t>(i)], n,
@@ -64,19 +63,19 @@ void gate_and_up(const OpContext& context, const WorkItem& item, const ExpertWei
 }
 
 /// y[slot] = down h[slot] for the item's part of the hidden size.
-void down(const OpContext& context, const WorkItem& item, const ExpertWeights& expert,
-          const RowsByExpert& grouped, const Activations& h, MatrixView<float> y) {
+void down(const OpContext& context, const WorkItem& item, const RowsByExpert& grouped, const Activations& h,
+          MatrixView<float> y) {
   const RowList slots = {.ids = grouped.slots.data() + item.first_call, .n = item.n_calls};
   std::array<float*, kTileRows> outputs;
   for (int64_t i = 0; i < item.n_calls; ++i) {
     outputs[static_cast<size_t>(i)] = y.row(slots[i]) + item.first_strip * kernels::kStripRows;
   }
-  multiply_strips(context, expert.down, item.first_strip, item.n_strips, h, slots, outputs.data());
+  multiply_strips(context, item.expert->down, item.first_strip, item.n_strips, h, slots, outputs.data());
 }
 
-void check_shapes(std::span<const ExpertWeights> experts, MatrixView<const float> x, MatrixView<float> h,
+void check_shapes(std::span<const ExpertLease> leases, MatrixView<const float> x, MatrixView<float> h,
                   MatrixView<float> y) {
-  for (const ExpertWeights& expert : experts) {
+  for (const auto& [group, expert] : leases) {
     SOLI_CHECK(expert.gate.cols == x.cols && expert.up.cols == x.cols && expert.down.rows == y.cols);
     SOLI_CHECK(expert.gate.rows == h.cols && expert.up.rows == h.cols && expert.down.cols == h.cols);
   }
@@ -119,28 +118,22 @@ void group_by_expert(std::span<const int32_t> row_begin, std::span<const int32_t
   }
 }
 
-void moe_ffn(OpContext& context, const RowsByExpert& grouped, int64_t first_group,
-             std::span<const ExpertWeights> experts, MatrixView<const float> x, MatrixView<float> h,
-             MatrixView<float> y) {
-  check_shapes(experts, x, h, y);
-  if (experts.empty()) return;
+void moe_ffn(OpContext& context, const RowsByExpert& grouped, std::span<const ExpertLease> leases,
+             MatrixView<const float> x, MatrixView<float> h, MatrixView<float> y) {
+  check_shapes(leases, x, h, y);
   const auto any_takes_q8 = [&](PackedMatrix ExpertWeights::*matrix) {
-    return std::any_of(experts.begin(), experts.end(),
-                       [&](const ExpertWeights& expert) { return takes_q8(context, expert.*matrix); });
+    return std::any_of(leases.begin(), leases.end(),
+                       [&](const ExpertLease& lease) { return takes_q8(context, lease.weights.*matrix); });
   };
   {
     const Activations inputs(context, x,
                              any_takes_q8(&ExpertWeights::gate) || any_takes_q8(&ExpertWeights::up));
-    const auto items = cut_into_items(grouped, first_group, experts, &ExpertWeights::gate);
-    for_each_item(context, items, [&](const WorkItem& item) {
-      gate_and_up(context, item, experts[static_cast<size_t>(item.expert)], grouped, inputs, h);
-    });
+    for_each_item(context, cut_into_items(grouped, leases, &ExpertWeights::gate),
+                  [&](const WorkItem& item) { gate_and_up(context, item, grouped, inputs, h); });
   }
   const Activations inner(context, h, any_takes_q8(&ExpertWeights::down));
-  const auto items = cut_into_items(grouped, first_group, experts, &ExpertWeights::down);
-  for_each_item(context, items, [&](const WorkItem& item) {
-    down(context, item, experts[static_cast<size_t>(item.expert)], grouped, inner, y);
-  });
+  for_each_item(context, cut_into_items(grouped, leases, &ExpertWeights::down),
+                [&](const WorkItem& item) { down(context, item, grouped, inner, y); });
 }
 
 void combine_experts(OpContext& context, std::span<const int32_t> row_begin, std::span<const int32_t> ids,

@@ -36,9 +36,8 @@ void group_by_expert(std::span<const int32_t> row_begin, std::span<const int32_t
 /// y[slot] = down(silu(gate(x[row])) * up(x[row])) for the calls of groups [first_group, first_group +
 /// experts.size()): `experts[i]` belongs to group first_group + i. Unweighted. Each expert's weights are read
 /// once for all its rows. x is [rows][hidden], h is scratch of [slots][expert_width], y is [slots][hidden].
-void moe_ffn(OpContext& context, const RowsByExpert& grouped, int64_t first_group,
-             std::span<const ExpertWeights> experts, MatrixView<const float> x, MatrixView<float> h,
-             MatrixView<float> y);
+void moe_ffn(OpContext& context, const RowsByExpert& grouped, std::span<const ExpertLease> leases,
+             MatrixView<const float> x, MatrixView<float> h, MatrixView<float> y);
 
 /// out[row] = sum of weights[slot] * y[slot] over the row's slots in ascending expert id, whatever order and
 /// thread computed them. out is [rows][hidden].

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/slab.h"
+#include "experts/store.h"
+#include "model/expert_executor.h"
+#include "model/workspace.h"
+
+namespace soli {
+
+/// Computes experts on this machine's threads, wave by wave as the store yields them. One per engine; borrows
+/// the store.
+class LocalExecutor final : public ExpertExecutor {
+ public:
+  /// Charges its scratch memory as "activations"; `limits` are those of the engine's workspace.
+  static Result<LocalExecutor> create(const ModelSpec& spec, ExpertStore& store, Budget& budget,
+                                      const Workspace::Limits& limits);
+  /// What create() would charge.
+  static int64_t bytes_needed(const ModelSpec& spec, const Workspace::Limits& limits);
+
+  Status run(OpContext& context, int64_t layer, const RowsByExpert& grouped, MatrixView<const float> x,
+             MatrixView<float> y) override;
+
+ private:
+  LocalExecutor(ExpertStore& store, int64_t expert_width, Slab inner)
+      : store_(store), expert_width_(expert_width), inner_(std::move(inner)) {}
+
+  ExpertStore& store_;
+  int64_t expert_width_;
+  Slab inner_;  // [slots][expert_width] floats
+};
+
+}  // namespace soli
