@@ -33,9 +33,15 @@ struct RowsByExpert {
 void group_by_expert(std::span<const int32_t> row_begin, std::span<const int32_t> ids, int64_t n_experts,
                      RowsByExpert& grouped);
 
-/// y[slot] = down(silu(gate(x[row])) * up(x[row])) for the calls of groups [first_group, first_group +
-/// experts.size()): `experts[i]` belongs to group first_group + i. Unweighted. Each expert's weights are read
-/// once for all its rows. x is [rows][hidden], h is scratch of [slots][expert_width], y is [slots][hidden].
+/// The weights for one group of calls, borrowed from a store for the time of a wave.
+struct ExpertLease {
+  int64_t group = 0;  // index into RowsByExpert::experts
+  ExpertWeights weights;
+};
+
+/// y[slot] = down(silu(gate(x[row])) * up(x[row])) for the calls of the leased experts' groups. Unweighted.
+/// Each expert's weights are read once for all its rows. x is [rows][hidden], h is scratch of
+/// [slots][expert_width], y is [slots][hidden]; other slots' y stays as it is.
 void moe_ffn(OpContext& context, const RowsByExpert& grouped, std::span<const ExpertLease> leases,
              MatrixView<const float> x, MatrixView<float> h, MatrixView<float> y);
 
