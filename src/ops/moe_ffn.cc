@@ -32,8 +32,7 @@ std::vector<WorkItem> cut_into_items(const RowsByExpert& grouped, std::span<cons
     for (int64_t call = grouped.begin[group]; call < grouped.begin[group + 1]; call += kTileRows) {
       const int64_t n_calls = std::min<int64_t>(kTileRows, grouped.begin[group + 1] - call);
       for (int64_t strip = 0; strip < n_strips; strip += kTileStrips) {
-        items.push_back(
-            {static_cast<int64_t>(e), strip, std::min(kTileStrips, n_strips - strip), call, n_calls});
+        items.push_back({&lease.weights, strip, std::min(kTileStrips, n_strips - strip), call, n_calls});
       }
     }
   }
