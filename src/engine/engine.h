@@ -23,6 +23,7 @@ struct EngineOptions {
   int64_t max_queued = 256;    // requests that wait
   int64_t chunk_rows = 512;    // rows of a step, prefill and decode together
   int64_t max_logit_rows = 128;
+  int64_t max_experts_per_token = 0;  // that a request may ask for; 0: the model's k
   KvType kv_type = KvType::kF16;
   ActivationPrecision activations = ActivationPrecision::kF32;
   Hooks hooks = {};  // borrowed; called on the thread that steps
@@ -42,7 +43,6 @@ class Engine {
   /// `model` and `experts` are borrowed. Fails with kInvalidArgument or kLimit (budget).
   static Result<std::unique_ptr<Engine>> create(const Model& model, ExpertExecutor& experts,
                                                 const EngineOptions& options);
-  ~Engine();
 
   /// Queues a request. Fails with kInvalidArgument (a bad token, sampling parameter or policy; a prompt that
   /// is empty or longer than the context, with both counts) or kLimit (the queue is full).
@@ -56,8 +56,15 @@ class Engine {
   const KvPagePool& kv_pages() const { return pages_; }
 
  private:
-  Engine(const Model& model, ExpertExecutor& experts, const EngineOptions& options, int64_t context_length,
-         Workspace workspace);
+  Engine(const Model& model, ExpertExecutor& experts, const EngineOptions& options, Workspace workspace);
+
+  Status validate(const Request& request) const;
+  Status validate(const RoutingPolicy& policy) const;
+  Scheduler::Outcome outcome_of(const PlannedRows& part, std::span<const BatchRow> rows,
+                                MatrixView<const float> logits);
+  void deliver_prompt_row(Sequence& sequence, int64_t position, std::span<const float> logits);
+  void draw_token(Sequence& sequence, std::span<const float> logits, Scheduler::Outcome& outcome);
+  void count(const Plan& plan);
 
   const Model& model_;
   ExpertExecutor& experts_;

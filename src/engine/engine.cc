@@ -1,0 +1,217 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace soli {
+namespace {
+
+Status check_positive(const char* name, int64_t value, int64_t most) {
+  if (value >= 1 && value <= most) return {};
+  return fail(ErrorKind::kInvalidArgument, "{}: {} is not allowed; 1 to {}", name, value, most);
+}
+
+Workspace::Limits workspace_limits(const EngineOptions& options) {
+  return {.max_rows = options.chunk_rows,
+          .max_logit_rows = options.max_logit_rows,
+          .max_experts_per_token = options.max_experts_per_token};
+}
+
+SchedulerLimits scheduler_limits(const EngineOptions& options, int64_t context_length) {
+  return {.context_length = context_length,
+          .max_sequences = options.max_sequences,
+          .max_queued = options.max_queued,
+          .chunk_rows = options.chunk_rows,
+          .max_logit_rows = options.max_logit_rows};
+}
+
+int64_t effective_context(const ModelSpec& spec, const EngineOptions& options) {
+  return options.context_length == 0 ? spec.context_length : options.context_length;
+}
+
+}  // namespace
+
+Engine::Engine(const Model& model, ExpertExecutor& experts, const EngineOptions& options, Workspace workspace)
+    : model_(model),
+      experts_(experts),
+      options_(options),
+      context_length_(effective_context(model.spec(), options)),
+      kv_(model.spec(), options.kv_type),
+      pages_(model.runtime().budget(), kv_.page_bytes()),
+      context_{model.runtime().team(), model.runtime().kernels(), options.activations},
+      workspace_(std::move(workspace)),
+      scheduler_(scheduler_limits(options, context_length_), pages_) {}
+
+Result<std::unique_ptr<Engine>> Engine::create(const Model& model, ExpertExecutor& experts,
+                                               const EngineOptions& options) {
+  constexpr int64_t kMost = 65'536;
+  SOLI_RETURN_IF_ERROR(
+      check_positive("context length", effective_context(model.spec(), options), kMaxContextLength));
+  SOLI_RETURN_IF_ERROR(check_positive("sequences per step", options.max_sequences, kMost));
+  SOLI_RETURN_IF_ERROR(check_positive("queued requests", options.max_queued, kMost));
+  SOLI_RETURN_IF_ERROR(check_positive("rows per step", options.chunk_rows, kMost));
+  SOLI_RETURN_IF_ERROR(check_positive("logit rows per step", options.max_logit_rows, kMost));
+  SOLI_ASSIGN_OR_RETURN(Workspace workspace,
+                        Workspace::create(model.spec(), model.runtime().budget(), workspace_limits(options)));
+  return std::unique_ptr<Engine>(new Engine(model, experts, options, std::move(workspace)));
+}
+
+Result<std::shared_ptr<Stream>> Engine::submit(Request request) {
+  SOLI_RETURN_IF_ERROR(validate(request));
+  const RequestId id = next_id_.fetch_add(1);
+  auto stream = std::make_shared<Stream>(id);
+  SOLI_RETURN_IF_ERROR(scheduler_.enqueue(id, std::move(request), stream));
+  return stream;
+}
+
+Status Engine::validate(const Request& request) const {
+  if (request.prompt.empty())
+    return fail(ErrorKind::kInvalidArgument, "the prompt is empty; it needs at least one token");
+  if (static_cast<int64_t>(request.prompt.size()) > context_length_) {
+    return fail(ErrorKind::kInvalidArgument, "the prompt has {} tokens, and the context holds {}",
+                request.prompt.size(), context_length_);
+  }
+  const int64_t vocab_size = model_.spec().vocab_size;
+  for (const int32_t token : request.prompt) {
+    if (token < 0 || token >= vocab_size) {
+      return fail(ErrorKind::kInvalidArgument, "token id {} is not in the vocabulary; 0 to {}", token,
+                  vocab_size - 1);
+    }
+  }
+  if (request.max_new_tokens < -1) {
+    return fail(ErrorKind::kInvalidArgument, "new tokens: {} is not allowed; -1 for no limit, 0 or more",
+                request.max_new_tokens);
+  }
+  if (request.adapter != -1)
+    return fail(ErrorKind::kInvalidArgument, "adapter {} is not loaded", request.adapter);
+  SOLI_RETURN_IF_ERROR(request.sampling.validate());
+  return validate(request.policy);
+}
+
+Status Engine::validate(const RoutingPolicy& policy) const {
+  if (policy.is_exact()) return {};
+  const RouterSpec& router = model_.spec().router;
+  if (!model_.spec().is_moe()) {
+    return fail(ErrorKind::kInvalidArgument,
+                "a routing policy needs a model with experts, and this one is dense");
+  }
+  const int64_t most = std::max(options_.max_experts_per_token, router.experts_per_token);
+  if (policy.experts_per_token < 0 || policy.experts_per_token > most) {
+    return fail(ErrorKind::kInvalidArgument,
+                "experts per token: {} is not allowed; 1 to {}, or 0 for the model's own {}",
+                policy.experts_per_token, most, router.experts_per_token);
+  }
+  if (!(policy.relative_threshold >= 0 && policy.relative_threshold <= 1)) {
+    return fail(ErrorKind::kInvalidArgument, "relative threshold: {} is not allowed; 0 to 1",
+                policy.relative_threshold);
+  }
+  return check_positive("least experts per token", policy.k_min, router.n_experts);
+}
+
+bool Engine::step() {
+  const Plan& plan = scheduler_.plan();
+  if (plan.parts.empty()) return false;
+  const auto logits = forward(model_, plan.batch, kv_, context_, workspace_, experts_, options_.hooks);
+  std::vector<Scheduler::Outcome> outcomes;
+  int64_t logit_row = 0;
+  for (const PlannedRows& part : plan.parts) {
+    if (!logits) {
+      outcomes.push_back({.new_tokens = {}, .finish = FinishReason::kFailed, .error = logits.error()});
+      continue;
+    }
+    const auto rows =
+        std::span(plan.batch.rows).subspan(static_cast<size_t>(part.begin), static_cast<size_t>(part.n));
+    const int64_t n_wanted =
+        std::count_if(rows.begin(), rows.end(), [](const BatchRow& row) { return row.want_logits; });
+    outcomes.push_back(outcome_of(part, rows, logits->row_range(logit_row, n_wanted)));
+    logit_row += n_wanted;
+  }
+  count(plan);
+  scheduler_.commit(std::move(outcomes));
+  return true;
+}
+
+/// What the rows of one sequence led to; `logits` are those of its rows that wanted them.
+Scheduler::Outcome Engine::outcome_of(const PlannedRows& part, std::span<const BatchRow> rows,
+                                      MatrixView<const float> logits) {
+  Sequence& sequence = *part.sequence;
+  int64_t logit_row = 0;
+  Scheduler::Outcome outcome;
+  for (int64_t i = 0; i < part.n; ++i) {
+    const int64_t position = sequence.n_computed + i;
+    if (workspace_.row_failed[static_cast<size_t>(part.begin + i)] != 0) {
+      outcome.finish = FinishReason::kFailed;
+      outcome.error = Error{ErrorKind::kMalformed,
+                            fmt::format("the model's values at position {} are not finite (request {})",
+                                        position, sequence.id)};
+      return outcome;
+    }
+    if (!rows[static_cast<size_t>(i)].want_logits) continue;
+    const std::span<const float> row(logits.row(logit_row++), static_cast<size_t>(logits.cols));
+    deliver_prompt_row(sequence, position, row);
+    if (position == sequence.n_tokens() - 1) draw_token(sequence, row, outcome);
+  }
+  return outcome;
+}
+
+/// Tells the client of prompt tokens, where it asked: the logits after the token at `position`, or the
+/// probability of the token after it.
+void Engine::deliver_prompt_row(Sequence& sequence, int64_t position, std::span<const float> logits) {
+  const Detail detail = sequence.request.prompt_detail;
+  if (detail == Detail::kNone) return;
+  const auto deliver = [&](int64_t at, std::optional<double> logprob, std::vector<float> values) {
+    if (at != sequence.n_prompt_delivered || at >= sequence.n_prompt()) return;
+    ++sequence.n_prompt_delivered;
+    sequence.stream->push({.kind = StreamEvent::Kind::kPromptToken,
+                           .token = sequence.tokens[static_cast<size_t>(at)],
+                           .position = at,
+                           .logprob = logprob,
+                           .logits = std::move(values)});
+  };
+  if (detail == Detail::kLogits) {
+    deliver(position, {}, {logits.begin(), logits.end()});
+    return;
+  }
+  deliver(0, {}, {});
+  if (position + 1 < sequence.n_prompt()) {
+    deliver(position + 1, log_probability(logits, sequence.tokens[static_cast<size_t>(position) + 1]), {});
+  }
+}
+
+void Engine::draw_token(Sequence& sequence, std::span<const float> logits, Scheduler::Outcome& outcome) {
+  const Request& request = sequence.request;
+  if (sequence.n_generated() == request.max_new_tokens) {  // only where that is 0
+    outcome.finish = FinishReason::kMaxNewTokens;
+    return;
+  }
+  if (sequence.n_tokens() >= context_length_) {
+    outcome.finish = FinishReason::kContextFull;
+    return;
+  }
+  const int32_t token = sequence.sampler.sample(logits, sequence.tokens);
+  StreamEvent event = {.kind = StreamEvent::Kind::kToken, .token = token, .position = sequence.n_tokens()};
+  if (request.generated_detail == Detail::kLogprob) event.logprob = log_probability(logits, token);
+  if (request.generated_detail == Detail::kLogits) event.logits.assign(logits.begin(), logits.end());
+  sequence.stream->push(std::move(event));
+  outcome.new_tokens.push_back(token);
+  const auto& ends = request.end_tokens;
+  if (std::find(ends.begin(), ends.end(), token) != ends.end()) {
+    outcome.finish = FinishReason::kEndToken;
+  } else if (sequence.n_generated() + 1 == request.max_new_tokens) {
+    outcome.finish = FinishReason::kMaxNewTokens;
+  } else if (sequence.n_tokens() + 1 >= context_length_) {
+    outcome.finish = FinishReason::kContextFull;
+  }
+}
+
+void Engine::count(const Plan& plan) {
+  ++counters_.steps;
+  for (const PlannedRows& part : plan.parts) {
+    const int64_t n_prompt =
+        std::clamp<int64_t>(part.sequence->n_prompt() - part.sequence->n_computed, 0, part.n);
+    counters_.prompt_rows += n_prompt;
+    counters_.decode_rows += part.n - n_prompt;
+  }
+}
+
+}  // namespace soli

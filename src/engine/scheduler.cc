@@ -1,0 +1,145 @@
+#include "engine/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace soli {
+
+Scheduler::~Scheduler() {
+  for (const Queued& queued : queue_) queued.stream->push({.kind = StreamEvent::Kind::kFinished});
+  for (const auto& sequence : running_) finish(*sequence, FinishReason::kCancelled, {});
+}
+
+Status Scheduler::enqueue(RequestId id, Request request, std::shared_ptr<Stream> stream) {
+  const std::lock_guard lock(queue_mutex_);
+  if (static_cast<int64_t>(queue_.size()) >= limits_.max_queued) {
+    return fail(ErrorKind::kLimit, "the queue is full: {} requests wait", limits_.max_queued);
+  }
+  queue_.push_back({id, std::move(request), std::move(stream)});
+  return {};
+}
+
+const Plan& Scheduler::plan() {
+  drop_closed();
+  admit_queued();
+  do {
+    choose_rows();
+  } while (plan_.parts.empty() && relieve_starvation());
+  return plan_;
+}
+
+void Scheduler::choose_rows() {
+  plan_.batch.rows.clear();
+  plan_.parts.clear();
+  n_logit_rows_ = 0;
+  starved_ = nullptr;
+  // Decoding first: a running stream keeps its pace while prompts are read.
+  for (const auto& sequence : running_) {
+    if (sequence->n_pending() == 1) add_rows(*sequence);
+  }
+  for (const auto& sequence : running_) {
+    if (sequence->n_pending() > 1) add_rows(*sequence);
+  }
+}
+
+/// When no sequence can go on for want of KV pages, the youngest other one that holds pages gives them up and
+/// is computed again later; a sequence that starves alone fails. False when nobody starves.
+bool Scheduler::relieve_starvation() {
+  if (starved_ == nullptr) return false;
+  const auto holds_pages = [&](const auto& sequence) {
+    return sequence.get() != starved_ && !sequence->kv.pages().empty();
+  };
+  const auto victim = std::find_if(running_.rbegin(), running_.rend(), holds_pages);
+  if (victim != running_.rend()) {
+    (*victim)->preempt();
+    return true;
+  }
+  finish(*starved_, FinishReason::kFailed, page_error_);
+  std::erase_if(running_, [&](const auto& running) { return running.get() == starved_; });
+  return true;
+}
+
+void Scheduler::drop_closed() {
+  std::erase_if(running_, [](const auto& sequence) {
+    if (!sequence->stream->is_closed()) return false;
+    finish(*sequence, FinishReason::kCancelled, {});
+    return true;
+  });
+  const std::lock_guard lock(queue_mutex_);
+  std::erase_if(queue_, [](const Queued& queued) {
+    if (!queued.stream->is_closed()) return false;
+    queued.stream->push({.kind = StreamEvent::Kind::kFinished});
+    return true;
+  });
+}
+
+void Scheduler::admit_queued() {
+  const std::lock_guard lock(queue_mutex_);
+  while (!queue_.empty() && static_cast<int64_t>(running_.size()) < limits_.max_sequences) {
+    Queued& next = queue_.front();
+    running_.push_back(
+        std::make_unique<Sequence>(next.id, std::move(next.request), std::move(next.stream), pool_));
+    queue_.pop_front();
+  }
+}
+
+bool Scheduler::wants_logits(const Sequence& sequence, int64_t position) const {
+  if (sequence.request.prompt_detail != Detail::kNone && position < sequence.n_prompt()) return true;
+  return position == sequence.n_tokens() - 1;
+}
+
+/// Adds as many of the sequence's pending tokens as rows, logit rows and KV pages are left for.
+void Scheduler::add_rows(Sequence& sequence) {
+  if (sequence.stream->is_full()) return;
+  Batch& batch = plan_.batch;
+  const int64_t begin = batch.n_rows();
+  const int64_t n_free = limits_.chunk_rows - begin;
+  int64_t n = std::min(sequence.n_pending(), n_free);
+  if (Status reserved = sequence.kv.reserve(sequence.n_computed + n); !reserved) {
+    // What pages there are must do; the rest waits until another sequence frees some.
+    n = std::min(n,
+                 static_cast<int64_t>(sequence.kv.pages().size()) * kKvPagePositions - sequence.n_computed);
+    if (n == 0 && starved_ == nullptr) {
+      starved_ = &sequence;
+      page_error_ = std::move(reserved).error();
+    }
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t position = sequence.n_computed + i;
+    const bool want_logits = wants_logits(sequence, position);
+    if (want_logits && n_logit_rows_ == limits_.max_logit_rows) break;
+    n_logit_rows_ += want_logits ? 1 : 0;
+    batch.rows.push_back({.request = sequence.id,
+                          .position = position,
+                          .token = sequence.tokens[static_cast<size_t>(position)],
+                          .want_logits = want_logits,
+                          .adapter = sequence.request.adapter,
+                          .policy = &sequence.request.policy,
+                          .pages = sequence.kv.pages()});
+  }
+  if (batch.n_rows() > begin) plan_.parts.push_back({&sequence, begin, batch.n_rows() - begin});
+}
+
+void Scheduler::commit(std::vector<Outcome> outcomes) {
+  SOLI_CHECK(outcomes.size() == plan_.parts.size());
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    Sequence& sequence = *plan_.parts[i].sequence;
+    sequence.n_computed += plan_.parts[i].n;
+    sequence.tokens.insert(sequence.tokens.end(), outcomes[i].new_tokens.begin(),
+                           outcomes[i].new_tokens.end());
+    if (!outcomes[i].finish) continue;
+    finish(sequence, *outcomes[i].finish, std::move(outcomes[i].error));
+    std::erase_if(running_, [&](const auto& running) { return running.get() == &sequence; });
+  }
+}
+
+void Scheduler::finish(Sequence& sequence, FinishReason reason, std::optional<Error> error) {
+  sequence.stream->push({.kind = StreamEvent::Kind::kFinished,
+                         .position = sequence.n_tokens(),
+                         .reason = reason,
+                         .error = std::move(error)});
+}
+
+}  // namespace soli

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/kv_pages.h"
+#include "engine/request.h"
+#include "engine/sampler.h"
+#include "engine/stream.h"
+
+namespace soli {
+
+/// One running request: its tokens, how many of them are in the KV pages, and its client.
+struct Sequence {
+  Sequence(RequestId id_in, Request request_in, std::shared_ptr<Stream> stream_in, KvPagePool& pool)
+      : id(id_in),
+        request(std::move(request_in)),
+        stream(std::move(stream_in)),
+        sampler(request.sampling),
+        tokens(request.prompt),
+        kv(pool) {}
+
+  int64_t n_prompt() const { return static_cast<int64_t>(request.prompt.size()); }
+  int64_t n_tokens() const { return static_cast<int64_t>(tokens.size()); }
+  int64_t n_generated() const { return n_tokens() - n_prompt(); }
+  /// Gives the pages back; everything is computed again later, to the same bits.
+  void preempt() {
+    kv.truncate(0);
+    n_computed = 0;
+  }
+  /// Tokens that the model has not seen yet.
+  int64_t n_pending() const { return n_tokens() - n_computed; }
+
+  const RequestId id;
+  const Request request;
+  const std::shared_ptr<Stream> stream;
+  Sampler sampler;
+  std::vector<int32_t> tokens;  // prompt and generated
+  int64_t n_computed = 0;       // leading tokens whose keys and values are in `kv`
+  int64_t n_prompt_delivered =
+      0;  // leading prompt tokens that the client has: a recomputed prompt is not sent again
+  KvPageTable kv;
+};
+
+}  // namespace soli
