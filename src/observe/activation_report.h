@@ -15,6 +15,8 @@
 namespace soli {
 
 struct TokenActivation {
+  static constexpr int32_t kNotRecorded = -1;  // the token of a dense model, which makes no choices
+
   int64_t position = 0;
   int32_t token = 0;
   int64_t active_parameters = 0;  // A(t): what every token multiplies with, and the chosen experts' own
