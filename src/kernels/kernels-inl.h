@@ -8,6 +8,7 @@
 #include "kernels/rows-inl.h"
 // Weight types.
 #include "kernels/matmul-inl.h"
+#include "kernels/matmul_q8-inl.h"
 #include "kernels/quant/floats-inl.h"
 #include "kernels/quant/q4_0-inl.h"
 #include "kernels/quant/q8_0-inl.h"

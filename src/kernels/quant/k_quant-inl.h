@@ -53,6 +53,29 @@ struct KScaleVectors {
   }
 };
 
+/// One part of 32 of Q4_K or Q5_K for 16 rows. Canonical integer arithmetic, in this order:
+///   sum = fma(float(dot of q and x), (d * scale) * d_activation, sum)
+///   sum = fma(d_minimum * minimum, -(d_activation * float(sum of x)), sum)
+struct AffinePart {
+  I32 bytes[8];  // q
+  F32 scale;     // d * scale of the part
+  F32 minimum;   // d_minimum * minimum of the part
+
+  /// `packed` begins with d, d_minimum and the KScales.
+  SOLI_INLINE AffinePart(const std::byte* packed, int part) {
+    const KScaleVectors scales = KScaleVectors::load(packed + 64);
+    scale = S::mul(S::load_f16(packed), S::to_f32(scales.scale(part)));
+    minimum = S::mul(S::load_f16(packed + 32), S::to_f32(scales.minimum(part)));
+  }
+  SOLI_INLINE F32 apply(const I32* activations, const Q8Part& x, F32 sum) const {
+    I32 dot = S::set1_i(0);
+    SOLI_UNROLL
+    for (int i = 0; i < 8; ++i) dot = S::dot_i8(dot, bytes[i], activations[i]);
+    sum = S::fma(S::to_f32(dot), S::mul(scale, S::set1(x.scale)), sum);
+    return S::fma(minimum, S::set1(-(x.scale * static_cast<float>(x.sum))), sum);
+  }
+};
+
 /// x ~ scale * q - minimum, with q in [0, levels] and minimum >= 0.
 struct AffineFit {
   float scale;

@@ -2,6 +2,7 @@
 // exactly. Byte i of the block carries elements i (low nibble) and i + 16 (high nibble).
 //
 // Packed block: 16 scales, then [4][16 rows][4 bytes].
+// Canonical integer arithmetic: as Q8_0's, with the exact dot of q - 8.
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
@@ -51,6 +52,28 @@ struct Q4_0 {
       }
     }
   }
+
+  /// One block of 16 rows, as the unsigned numbers.
+  struct Part {
+    I32 bytes[8];
+    F32 d;
+
+    SOLI_INLINE Part(const std::byte* packed, int) : d(S::load_f16(packed)) {
+      const I32 mask = S::set1_i(0x0f0f0f0f);
+      SOLI_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const I32 both = S::load_i(packed + 32 + i * 64);
+        bytes[i] = S::and_i(both, mask);
+        bytes[i + 4] = S::and_i(S::shift_right(both, 4), mask);
+      }
+    }
+    SOLI_INLINE F32 apply(const I32* activations, const Q8Part& x, F32 sum) const {
+      I32 dot = S::set1_i(-8 * x.sum);
+      SOLI_UNROLL
+      for (int i = 0; i < 8; ++i) dot = S::dot_i8(dot, bytes[i], activations[i]);
+      return S::fma(S::to_f32(dot), S::mul(d, S::set1(x.scale)), sum);
+    }
+  };
 
  private:
   /// Rounds x + 8, halves up, into [0, 15].

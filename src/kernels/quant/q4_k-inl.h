@@ -3,6 +3,7 @@
 // parts: part 2c in the low nibbles, part 2c + 1 in the high ones.
 //
 // Packed block: 16 d, 16 d_minimum, then the scales [3][16][4 bytes] and q [32][16][4 bytes].
+// Canonical integer arithmetic: AffinePart in k_quant-inl.h.
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
@@ -55,6 +56,16 @@ struct Q4_K {
       }
     }
   }
+
+  struct Part : AffinePart {
+    SOLI_INLINE Part(const std::byte* packed, int part) : AffinePart(packed, part) {
+      const I32 mask = S::set1_i(0x0f0f0f0f);
+      const std::byte* both = packed + 256 + part / 2 * 512;
+      SOLI_UNROLL
+      for (int i = 0; i < 8; ++i)
+        bytes[i] = S::and_i(S::shift_right(S::load_i(both + i * 64), part % 2 * 4), mask);
+    }
+  };
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

@@ -3,6 +3,7 @@
 //
 // Packed block: 16 d, 16 d_minimum, then the scales [3][16][4 bytes], high [8][16][4 bytes] and q [32][16][4
 // bytes].
+// Canonical integer arithmetic: AffinePart in k_quant-inl.h.
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
@@ -64,6 +65,20 @@ struct Q5_K {
       }
     }
   }
+
+  struct Part : AffinePart {
+    SOLI_INLINE Part(const std::byte* packed, int part) : AffinePart(packed, part) {
+      const I32 mask = S::set1_i(0x0f0f0f0f);
+      const I32 bit = S::set1_i(0x01010101);
+      const std::byte* both = packed + 768 + part / 2 * 512;
+      SOLI_UNROLL
+      for (int i = 0; i < 8; ++i) {
+        const I32 low = S::and_i(S::shift_right(S::load_i(both + i * 64), part % 2 * 4), mask);
+        const I32 high = S::and_i(S::shift_right(S::load_i(packed + 256 + i * 64), part), bit);
+        bytes[i] = S::or_i(low, S::shift_left(high, 4));
+      }
+    }
+  };
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

@@ -44,54 +44,23 @@ struct Q8_0 {
       }
     }
   }
-};
 
-/// T tokens over all blocks of one strip.
-template <int T>
-inline void q8_0_tile(const std::byte* strip, int64_t n_blocks, const Q8Row* x, float* const* y,
-                      int64_t y_offset, int64_t n_rows) {
-  F32 sums[T];
-  SOLI_UNROLL
-  for (int t = 0; t < T; ++t) sums[t] = S::set1(0.0F);
-  const I32 offset = S::set1_i(static_cast<int32_t>(S::kDotOffset * 0x01010101U));
-  for (int64_t b = 0; b < n_blocks; ++b) {
-    const std::byte* packed = strip + b * 544;
-    I32 weights[8];
-    SOLI_UNROLL
-    for (int i = 0; i < 8; ++i) {
-      weights[i] = S::load_i(packed + 32 + i * 64);
-      if constexpr (S::kDotOffset != 0) weights[i] = S::xor_i(weights[i], offset);  // + 128, modulo 256
-    }
-    const F32 d = S::load_f16(packed);
-    SOLI_UNROLL
-    for (int t = 0; t < T; ++t) {
-      const int8_t* values = x[t].values + b * kQ8BlockElements;
-      I32 dot = S::set1_i(-S::kDotOffset * x[t].sums[b]);
+  /// One block of 16 rows.
+  struct Part {
+    I32 bytes[8];  // + kDotOffset
+    F32 d;
+
+    SOLI_INLINE Part(const std::byte* packed, int) : d(S::load_f16(packed)) {
       SOLI_UNROLL
-      for (int i = 0; i < 8; ++i) {
-        int32_t dword;
-        __builtin_memcpy(&dword, values + i * 4, sizeof dword);
-        dot = S::dot_i8(dot, weights[i], S::set1_i(dword));
-      }
-      sums[t] = S::fma(S::to_f32(dot), S::mul(d, S::set1(x[t].scales[b])), sums[t]);
+      for (int i = 0; i < 8; ++i) bytes[i] = signed_weights(packed + 32 + i * 64);
     }
-  }
-  SOLI_UNROLL
-  for (int t = 0; t < T; ++t) store_up_to(y[t] + y_offset, sums[t], n_rows);
-}
-
-inline void q8_0_matmul_q8(const MatmulTileQ8& tile) {
-  const int64_t n_blocks = tile.cols / Q8_0::kBlockElements;
-  const std::byte* strip = tile.strips;
-  for (int64_t row = 0; row < tile.n_rows; row += kStripRows, strip += n_blocks * 544) {
-    int64_t t = 0;
-    for (; t + S::kTokenTileQ8 <= tile.n_tokens; t += S::kTokenTileQ8) {
-      q8_0_tile<S::kTokenTileQ8>(strip, n_blocks, tile.x + t, tile.y + t, row, tile.n_rows - row);
+    SOLI_INLINE F32 apply(const I32* activations, const Q8Part& x, F32 sum) const {
+      I32 dot = S::set1_i(-S::kDotOffset * x.sum);
+      SOLI_UNROLL
+      for (int i = 0; i < 8; ++i) dot = S::dot_i8(dot, bytes[i], activations[i]);
+      return S::fma(S::to_f32(dot), S::mul(d, S::set1(x.scale)), sum);
     }
-    for (; t < tile.n_tokens; ++t) {
-      q8_0_tile<1>(strip, n_blocks, tile.x + t, tile.y + t, row, tile.n_rows - row);
-    }
-  }
-}
+  };
+};
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

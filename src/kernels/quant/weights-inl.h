@@ -48,22 +48,20 @@ inline void dequantize_lane(const std::byte* strip, int lane, int64_t cols, floa
 }
 
 template <typename Type>
-constexpr WeightKernels weight_kernels(void (*matmul_f32)(const MatmulTileF32&),
-                                       void (*matmul_q8)(const MatmulTileQ8&) = nullptr) {
-  return {Type::kName,          Type::kGgufType,    Type::kBlockElements, sizeof(typename Type::Block),
-          dequantize_row<Type>, quantize_row<Type>, pack<Type>,           dequantize_lane<Type>,
-          matmul_f32,           matmul_q8};
+constexpr WeightKernels weight_kernels() {
+  WeightKernels kernels{Type::kName,          Type::kGgufType,
+                        Type::kBlockElements, sizeof(typename Type::Block),
+                        dequantize_row<Type>, quantize_row<Type>,
+                        pack<Type>,           dequantize_lane<Type>,
+                        matmul_f32<Type>,     nullptr};
+  if constexpr (Type::kBlockElements > 1) kernels.matmul_q8 = matmul_q8<Type>;
+  return kernels;
 }
 
 inline constexpr WeightKernels kWeights[] = {
-    weight_kernels<F32Weights>(matmul_direct<F32Weights>),
-    weight_kernels<F16Weights>(matmul_direct<F16Weights>),
-    weight_kernels<Bf16Weights>(matmul_direct<Bf16Weights>),
-    weight_kernels<Q4_0>(matmul_decoded<Q4_0>),
-    weight_kernels<Q8_0>(matmul_decoded<Q8_0>, q8_0_matmul_q8),
-    weight_kernels<Q4_K>(matmul_decoded<Q4_K>),
-    weight_kernels<Q5_K>(matmul_decoded<Q5_K>),
-    weight_kernels<Q6_K>(matmul_decoded<Q6_K>),
+    weight_kernels<F32Weights>(), weight_kernels<F16Weights>(), weight_kernels<Bf16Weights>(),
+    weight_kernels<Q4_0>(),       weight_kernels<Q8_0>(),       weight_kernels<Q4_K>(),
+    weight_kernels<Q5_K>(),       weight_kernels<Q6_K>(),
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

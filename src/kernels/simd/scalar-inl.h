@@ -15,7 +15,7 @@ struct Simd {
   static constexpr int kTokenTile = 4;
   /// Tokens of a tile of integer matmul.
   static constexpr int kTokenTileQ8 = 4;
-  /// What dot_i8 wants added to each signed weight byte (modulo 256) beforehand.
+  /// What dot_i8 wants added to each weight byte (modulo 256) if some may be negative.
   static constexpr int kDotOffset = 0;
 
 #define SOLI_LANES for (int i = 0; i < 16; ++i)
