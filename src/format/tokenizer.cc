@@ -32,7 +32,7 @@ class GgufTokenizer final : public Tokenizer {
     if (spec.kind == TokenizerKind::kBytePairMerges) {
       SOLI_ASSIGN_OR_RETURN(encoder_, make_byte_pair_encoder(vocabulary_, spec));
     } else {
-      encoder_ = make_sentence_piece_encoder(vocabulary_);
+      SOLI_ASSIGN_OR_RETURN(encoder_, make_sentence_piece_encoder(vocabulary_));
     }
     return {};
   }

@@ -2,6 +2,7 @@
 
 // The two ways from a text without special tokens to ids. Internal to format/tokenizer.cc.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -25,7 +26,8 @@ class TextEncoder {
 /// pre-tokenizer.
 Result<std::unique_ptr<TextEncoder>> make_byte_pair_encoder(const Vocabulary& vocabulary,
                                                             const TokenizerSpec& spec);
-std::unique_ptr<TextEncoder> make_sentence_piece_encoder(const Vocabulary& vocabulary);
+/// Fails with kLimit for tokens of hostile length or likeness.
+Result<std::unique_ptr<TextEncoder>> make_sentence_piece_encoder(const Vocabulary& vocabulary);
 
 /// The token for each byte, for text that has no other; or the unknown token; or -1.
 struct ByteTokens {
