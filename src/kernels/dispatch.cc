@@ -2,16 +2,27 @@
 
 #include "kernels/isa/isa.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace soli::kernels {
 namespace {
+
+#if defined(__x86_64__)
+/// __builtin_cpu_supports("f16c") is unknown to clang 14. The registers it uses are those of AVX.
+bool has_f16c() {
+  unsigned int eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
 
 /// The tables that this machine can run, the fastest first.
 std::vector<const KernelTable*> available_tables() {
   std::vector<const KernelTable*> tables;
 #if defined(__x86_64__)
   // These ask the operating system too: it must save the wide registers.
-  const bool has_avx2 =
-      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
                           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
