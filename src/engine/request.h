@@ -19,12 +19,12 @@ enum class Detail {
 };
 
 struct Request {
-  std::vector<int32_t> prompt;  // at least one token
-  int64_t max_new_tokens = -1;  // -1: until an end token or the end of the context; 0: the prompt only
-  std::vector<int32_t>
-      end_tokens;  // generation stops after one of these; it is delivered, and marked as the end
-  SamplingParams sampling;
-  RoutingPolicy policy;
+  std::vector<int32_t> prompt = {};  // at least one token
+  int64_t max_new_tokens = -1;       // -1: until an end token or the end of the context; 0: the prompt only
+  /// Generation stops after one of these; it is delivered, and marked as the end.
+  std::vector<int32_t> end_tokens = {};
+  SamplingParams sampling = {};
+  RoutingPolicy policy = {};
   int32_t adapter = -1;
   Detail prompt_detail = Detail::kNone;  // not kNone: the prompt's tokens are delivered too
   Detail generated_detail = Detail::kNone;

@@ -1,0 +1,141 @@
+#pragma once
+
+// A model with its engine, for tests, and the golden cases as C++.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "experts/local_executor.h"
+#include "experts/resident_store.h"
+#include "model/model.h"
+#include "ops/runtime.h"
+
+namespace soli {
+
+struct LoadedEngine {
+  std::unique_ptr<Runtime> runtime;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<ResidentExpertStore> store;
+  std::unique_ptr<LocalExecutor> executor;
+  std::unique_ptr<Engine> engine;
+
+  static Result<LoadedEngine> create(const std::string& path, const Runtime::Options& runtime_options = {},
+                                     const EngineOptions& options = {}) {
+    LoadedEngine loaded;
+    SOLI_ASSIGN_OR_RETURN(loaded.runtime, Runtime::create(runtime_options));
+    SOLI_ASSIGN_OR_RETURN(ModelFile file, ModelFile::open(path));
+    SOLI_ASSIGN_OR_RETURN(loaded.store, ResidentExpertStore::load(file, *loaded.runtime, {}));
+    SOLI_ASSIGN_OR_RETURN(loaded.model, Model::load(std::move(file), *loaded.runtime, {}));
+    SOLI_RETURN_IF_ERROR(loaded.restart(options));
+    return loaded;
+  }
+
+  /// A new engine on the same weights.
+  Status restart(const EngineOptions& options) {
+    engine.reset();
+    const Workspace::Limits limits = {.max_rows = options.chunk_rows,
+                                      .max_logit_rows = options.max_logit_rows,
+                                      .max_experts_per_token = options.max_experts_per_token};
+    SOLI_ASSIGN_OR_RETURN(LocalExecutor local,
+                          LocalExecutor::create(model->spec(), *store, runtime->budget(), limits));
+    executor = std::make_unique<LocalExecutor>(std::move(local));
+    SOLI_ASSIGN_OR_RETURN(engine, Engine::create(*model, *executor, options));
+    return {};
+  }
+};
+
+/// Everything that a request led to.
+struct Answer {
+  std::vector<int32_t> tokens;  // generated
+  std::vector<std::vector<float>>
+      logits;                           // of prompt tokens, then those that generated tokens were drawn from
+  std::vector<double> prompt_logprobs;  // from the second prompt token on
+  FinishReason reason = FinishReason::kCancelled;
+  std::optional<Error> error;
+};
+
+/// Takes what a stream holds; true when it has ended.
+inline bool drain(Stream& stream, Answer& answer) {
+  while (auto event = stream.try_pop()) {
+    if (event->kind == StreamEvent::Kind::kFinished) {
+      answer.reason = event->reason;
+      answer.error = event->error;
+      return true;
+    }
+    if (event->kind == StreamEvent::Kind::kToken) answer.tokens.push_back(event->token);
+    if (event->logprob && event->kind == StreamEvent::Kind::kPromptToken) {
+      answer.prompt_logprobs.push_back(*event->logprob);
+    }
+    if (!event->logits.empty()) answer.logits.push_back(std::move(event->logits));
+  }
+  return false;
+}
+
+/// Runs requests together, in one engine, to their ends.
+inline std::vector<Answer> run_together(Engine& engine, const std::vector<Request>& requests) {
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (const Request& request : requests) streams.push_back(engine.submit(request).value());
+  std::vector<Answer> answers(requests.size());
+  std::vector<bool> ended(requests.size(), false);
+  size_t n_ended = 0;
+  while (n_ended < requests.size()) {
+    engine.step();
+    for (size_t i = 0; i < requests.size(); ++i) {
+      if (ended[i] || !drain(*streams[i], answers[i])) continue;
+      ended[i] = true;
+      ++n_ended;
+    }
+  }
+  return answers;
+}
+
+/// A greedy request that delivers the logits of every position.
+inline Request greedy_with_logits(std::vector<int32_t> prompt, int64_t max_new_tokens) {
+  return {.prompt = std::move(prompt),
+          .max_new_tokens = max_new_tokens,
+          .sampling = {.temperature = 0},
+          .prompt_detail = Detail::kLogits,
+          .generated_detail = Detail::kLogits};
+}
+
+template <typename T>
+std::vector<T> read_binary(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::copy_n(bytes.data(), values.size() * sizeof(T), reinterpret_cast<char*>(values.data()));
+  return values;
+}
+
+inline std::string golden_folder() { return std::string(SOLI_TEST_DATA) + "/golden/"; }
+
+/// One case of tests/golden.
+struct GoldenCase {
+  std::string folder;
+  nlohmann::json json;
+
+  explicit GoldenCase(const std::string& name) : folder(golden_folder() + name + "/") {
+    json = nlohmann::json::parse(std::ifstream(folder + "case.json"));
+  }
+  std::string model_path() const { return folder + json["model_files"][0].get<std::string>(); }
+  bool is_quantised() const { return json["kind"] == "quant"; }
+};
+
+/// All cases that lie in tests/golden.
+inline std::vector<std::string> golden_cases() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(golden_folder())) {
+    if (std::filesystem::exists(entry.path() / "case.json")) names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace soli
