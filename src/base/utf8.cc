@@ -105,23 +105,18 @@ void append_utf8(std::string& text, uint32_t code_point) {
   }
 }
 
-size_t utf8_character_bytes(std::string_view text) {
-  const Utf8Unit unit = utf8_front(text);
-  return unit.valid ? unit.bytes : 0;
-}
-
 std::string printable(std::string_view text, size_t max_bytes) {
   std::string out;
   for (size_t i = 0; i < text.size();) {
-    const size_t bytes = utf8_character_bytes(text.substr(i));
-    const size_t step = bytes == 0 ? 1 : bytes;
+    const Utf8Unit unit = utf8_front(text.substr(i));
+    const size_t step = unit.bytes;
     if (i + step > max_bytes) return out + "...";
     const std::string_view character = text.substr(i, step);
     if (character == "\n") {
       out += "\\n";
     } else if (character == "\t") {
       out += "\\t";
-    } else if (bytes == 0 || is_control(character)) {
+    } else if (!unit.valid || is_control(character)) {
       for (size_t j = 0; j < step; ++j) out += fmt::format("\\x{:02X}", byte_at(character, j));
     } else {
       out += character;

@@ -211,14 +211,10 @@ Status Parser::charge(uint64_t bytes) {
 
 Status Parser::check_name(std::string_view name, std::string_view what) const {
   if (name.empty()) return malformed("{} is empty", what);
-  for (size_t i = 0; i < name.size();) {
-    const size_t bytes = utf8_character_bytes(name.substr(i));
-    if (bytes == 0) return malformed("{} is not valid UTF-8: '{}'", what, printable(name));
-    if (static_cast<uint8_t>(name[i]) < 0x20 || name[i] == 0x7F) {
-      return malformed("{} has a control character: '{}'", what, printable(name));
-    }
-    i += bytes;
-  }
+  if (!is_valid_utf8(name)) return malformed("{} is not valid UTF-8: '{}'", what, printable(name));
+  // Errors and listings show names as they are, so none may reach a terminal's controls.
+  if (printable(name, name.size()) != name)
+    return malformed("{} has a control character: '{}'", what, printable(name));
   return {};
 }
 

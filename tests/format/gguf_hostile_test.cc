@@ -151,6 +151,8 @@ TEST(GgufHostile, NamesThatAreNone) {
   EXPECT_THAT(error_of_entry(raw_entry("k\xC0\xAF", 4, raw(uint32_t{7}))),
               HasSubstr("not valid UTF-8: 'k\\xC0\\xAF'"));
   EXPECT_THAT(error_of_entry(raw_entry("k\n", 4, raw(uint32_t{7}))), HasSubstr("control character: 'k\\n'"));
+  EXPECT_THAT(error_of_entry(raw_entry("k\xC2\x9F", 4, raw(uint32_t{7}))),
+              HasSubstr("control character: 'k\\xC2\\x9F'"));
   EXPECT_THAT(error_of_tensor({.name = ""}), HasSubstr("name of tensor 0 is empty"));
   EXPECT_THAT(error_of_tensor({.name = "w\xED\xA0\x80"}), HasSubstr("not valid UTF-8"));
   EXPECT_THAT(error_of_tensor({.name = std::string("w\0", 2)}), HasSubstr("control character"));
@@ -168,8 +170,9 @@ TEST(GgufHostile, ValuesThatTheFormatDoesNotHave) {
 }
 
 TEST(GgufHostile, ArraysOfArrays) {
-  std::string nested = raw(uint32_t{0}) + raw(uint64_t{0});
-  for (int depth = 0; depth < 10'000; ++depth) nested = raw(uint32_t{9}) + raw(uint64_t{1}) + nested;
+  std::string nested;
+  for (int depth = 0; depth < 10'000; ++depth) nested += raw(uint32_t{9}) + raw(uint64_t{1});
+  nested += raw(uint32_t{0}) + raw(uint64_t{0});
   EXPECT_THAT(error_of_entry(raw_entry("k", 9, nested)), HasSubstr("key 'k' is an array of arrays"));
 }
 

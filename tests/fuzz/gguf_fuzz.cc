@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "../support/memory_source.h"
 #include "base/check.h"
 #include "base/utf8.h"
+#include "support/memory_source.h"
 
 namespace {
 
