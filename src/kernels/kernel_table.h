@@ -96,6 +96,10 @@ inline constexpr int64_t kAttentionBlockKeys = 64;
 
 using half = uint16_t;  // bits of an IEEE 754 binary16
 
+/// Sizes of the operands of the probes below, for every ISA.
+inline constexpr int64_t kProbeFmaFloats = 16 * 16;
+inline constexpr int64_t kProbeDotBytes = 16 * 64;
+
 /// All kernels of one instruction set.
 struct KernelTable {
   std::string_view isa;                    // "scalar", "avx2", "avx512"
@@ -121,6 +125,17 @@ struct KernelTable {
   void (*f16_to_f32)(const half* x, int64_t n, float* out);
   void (*attention_f32)(const AttentionBlock<float>& block);
   void (*attention_f16)(const AttentionBlock<half>& block);
+
+  /// XOR of the 64-bit words of [bytes, bytes + n), n a multiple of 8: the cost of reading alone.
+  uint64_t (*read_checksum)(const std::byte* bytes, int64_t n);
+  /// Fused multiply-adds that wait for nothing but each other, in registers: s = s * x + y, `iterations`
+  /// times for each s. `state` is [kProbeFmaFloats]: 16 floats x, 16 floats y, then the s, which are updated.
+  /// Returns the number of operations, two per lane.
+  int64_t (*probe_fma)(int64_t iterations, float* state);
+  /// The same for 8-bit dot products as matmul_q8 takes them, two operations per product. `operands` is
+  /// [kProbeDotBytes]; *sum becomes the sum of all products, which must fit. With equal operands w in [0,
+  /// 127] and x it is operations / 2 * w * x.
+  int64_t (*probe_dot_i8)(int64_t iterations, const int8_t* operands, int32_t* sum);
 
   /// The kernels of a GGUF weight type, or null where soli has none.
   const WeightKernels* find(uint32_t gguf_type) const;

@@ -5,6 +5,7 @@
 #include "kernels/lanes-inl.h"
 // Each of these builds on those above it.
 #include "kernels/attention-inl.h"
+#include "kernels/probe-inl.h"
 #include "kernels/rows-inl.h"
 // Weight types.
 #include "kernels/matmul-inl.h"
@@ -38,6 +39,9 @@ constinit const KernelTable kTable = {
     .f16_to_f32 = f16_to_f32,
     .attention_f32 = attention_f32,
     .attention_f16 = attention_f16,
+    .read_checksum = read_checksum,
+    .probe_fma = probe_fma,
+    .probe_dot_i8 = probe_dot_i8,
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE
