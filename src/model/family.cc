@@ -135,6 +135,10 @@ std::string_view name_of(Part part) {
   return kNames[static_cast<size_t>(part)];
 }
 
+bool has_layer(const ModelSpec& spec, Layers layers, int64_t layer) {
+  return layers == Layers::kAll || (layers == Layers::kMoe) == spec.is_moe_layer(layer);
+}
+
 const Family* find_family(std::string_view architecture) {
   const auto& families = all_families();
   const auto found = std::find_if(families.begin(), families.end(), [&](const Family& family) {

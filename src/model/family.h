@@ -56,6 +56,7 @@ std::string_view name_of(Part part);
 
 /// Which layers have a slot.
 enum class Layers { kAll, kDense, kMoe };
+bool has_layer(const ModelSpec& spec, Layers layers, int64_t layer);
 
 /// A matrix [rows][cols]. "{}" in a pattern stands for the layer.
 struct LinearSlot {

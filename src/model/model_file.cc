@@ -20,10 +20,6 @@ tl::unexpected<Error> wrong_shape(const GgufTensor& tensor, const std::string& w
               shape_text(tensor), wanted);
 }
 
-bool has_layer(const ModelSpec& spec, Layers layers, int64_t layer) {
-  return layers == Layers::kAll || (layers == Layers::kMoe) == spec.is_moe_layer(layer);
-}
-
 }  // namespace
 
 std::string tensor_name(const std::string& pattern, int64_t layer, int64_t expert) {

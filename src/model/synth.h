@@ -26,7 +26,7 @@ inline constexpr double kMaxRoutingSkew = 8;
 ///
 /// Weights are drawn so that activations keep their size through any number of layers: a row of `cols` inputs
 /// has elements of variance 1 / cols; matrices that write into the residual stream are scaled by
-/// 1 / sqrt(2 n_layers) besides; norms are 1, biases 0. Rows of matrices other than the router are put
+/// 1 / sqrt(2 n_layers) besides; norms are 1, biases 0. Rows of large matrices other than the router are put
 /// together at random from a pool of a million quantised weights, so that writing runs at the disk's speed.
 ///
 /// `routing_skew` s makes some experts popular, other ones in each layer. Every embedding then holds, besides
@@ -40,7 +40,9 @@ inline constexpr double kMaxRoutingSkew = 8;
 ///
 /// Where the output head is tied to the embedding the model tends to repeat its last token.
 struct SynthOptions {
-  ModelSpec spec;  // sizes; its axes are always those of the family that `architecture` names
+  /// Sizes. Axes are always those of the family that `architecture` names. Without experts (n_experts 0) the
+  /// file is dense, and the experts' other sizes are left out.
+  ModelSpec spec;
   bool tied_output = false;
   /// Weight type (a GgmlTypeId with kernels) of the matrices of each part; norms and biases are F32 always. A
   /// matrix whose rows are no whole blocks of its type is written as Q8_0, or F16 where that has none either.
