@@ -44,20 +44,23 @@ void Scheduler::choose_rows() {
   }
 }
 
-/// When no sequence can go on for want of KV pages, the youngest other one that holds pages gives them up and
-/// is computed again later; a sequence that starves alone fails. False when nobody starves.
+/// When no sequence can go on for want of KV pages, the oldest that starves takes them from the youngest,
+/// which is computed again later. So the oldest always gains a position, and all end. One that starves with
+/// nobody else holding pages fails. False when there is nothing to relieve, or when the pages belong to older
+/// sequences whose clients have yet to read.
 bool Scheduler::relieve_starvation() {
   if (starved_ == nullptr) return false;
   const auto holds_pages = [&](const auto& sequence) {
     return sequence.get() != starved_ && !sequence->kv.pages().empty();
   };
-  const auto victim = std::find_if(running_.rbegin(), running_.rend(), holds_pages);
-  if (victim != running_.rend()) {
-    (*victim)->preempt();
+  const auto youngest = std::find_if(running_.rbegin(), running_.rend(), holds_pages);
+  if (youngest == running_.rend()) {
+    finish(*starved_, FinishReason::kFailed, page_error_);
+    std::erase_if(running_, [&](const auto& running) { return running.get() == starved_; });
     return true;
   }
-  finish(*starved_, FinishReason::kFailed, page_error_);
-  std::erase_if(running_, [&](const auto& running) { return running.get() == starved_; });
+  if ((*youngest)->id < starved_->id) return false;
+  (*youngest)->preempt();
   return true;
 }
 
@@ -101,7 +104,7 @@ void Scheduler::add_rows(Sequence& sequence) {
     // What pages there are must do; the rest waits until another sequence frees some.
     n = std::min(n,
                  static_cast<int64_t>(sequence.kv.pages().size()) * kKvPagePositions - sequence.n_computed);
-    if (n == 0 && starved_ == nullptr) {
+    if (n == 0 && (starved_ == nullptr || sequence.id < starved_->id)) {
       starved_ = &sequence;
       page_error_ = std::move(reserved).error();
     }

@@ -78,7 +78,7 @@ class Scheduler {
   std::vector<std::unique_ptr<Sequence>> running_;  // in order of arrival
   Plan plan_;
   int64_t n_logit_rows_ = 0;         // of the plan so far
-  Sequence* starved_ = nullptr;      // the first that got no row for want of a KV page
+  Sequence* starved_ = nullptr;      // the oldest that got no row for want of a KV page
   std::optional<Error> page_error_;  // why
 };
 

@@ -1,0 +1,250 @@
+// The same request gives the same bits: at once, token by token, in chunks, in any batch, for any number of
+// threads, on every instruction set, with pages taken away and given back, watched or not.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/rng.h"
+#include "support/loaded_engine.h"
+
+namespace soli {
+namespace {
+
+std::vector<int32_t> random_prompt(uint64_t seed, size_t n, int64_t vocab_size) {
+  Rng rng(seed);
+  std::vector<int32_t> prompt(n);
+  for (int32_t& token : prompt)
+    token = static_cast<int32_t>(rng.next_below(static_cast<uint64_t>(vocab_size)));
+  return prompt;
+}
+
+/// Eight prompts of different lengths, some longer than a KV page.
+std::vector<Request> eight_requests(int64_t vocab_size) {
+  std::vector<Request> requests;
+  for (const size_t n : {1, 2, 7, 16, 33, 64, 65, 90}) {
+    requests.push_back(greedy_with_logits(random_prompt(n, n, vocab_size), 6));
+  }
+  return requests;
+}
+
+bool same_bits(const Answer& a, const Answer& b) {
+  if (a.tokens != b.tokens || a.logits.size() != b.logits.size()) return false;
+  for (size_t i = 0; i < a.logits.size(); ++i) {
+    if (a.logits[i].size() != b.logits[i].size()) return false;
+    if (std::memcmp(a.logits[i].data(), b.logits[i].data(), a.logits[i].size() * sizeof(float)) != 0)
+      return false;
+  }
+  return true;
+}
+
+EngineOptions options_with(int64_t chunk_rows, ActivationPrecision activations, KvType kv_type) {
+  return {.context_length = 128, .chunk_rows = chunk_rows, .kv_type = kv_type, .activations = activations};
+}
+
+struct Variant {
+  std::string model;
+  ActivationPrecision activations = ActivationPrecision::kF32;
+  KvType kv_type = KvType::kF32;
+};
+
+class Exactness : public testing::TestWithParam<Variant> {
+ protected:
+  LoadedEngine load(int n_threads, std::string_view isa, int64_t chunk_rows) {
+    const Variant& variant = GetParam();
+    auto loaded =
+        LoadedEngine::create(GoldenCase(variant.model).model_path(), {.n_threads = n_threads, .isa = isa},
+                             options_with(chunk_rows, variant.activations, variant.kv_type));
+    EXPECT_TRUE(loaded) << loaded.error().message;
+    return std::move(*loaded);
+  }
+
+  /// One request after the other, alone.
+  static std::vector<Answer> alone(Engine& engine, const std::vector<Request>& requests) {
+    std::vector<Answer> answers;
+    for (const Request& request : requests) answers.push_back(run_together(engine, {request}).front());
+    return answers;
+  }
+
+  static void expect_same(const std::vector<Answer>& expected, const std::vector<Answer>& answers) {
+    ASSERT_EQ(expected.size(), answers.size());
+    for (size_t i = 0; i < expected.size(); ++i)
+      EXPECT_TRUE(same_bits(expected[i], answers[i])) << "request " << i;
+  }
+};
+
+TEST_P(Exactness, BatchesChunksThreadsAndInstructionSetsGiveTheSameBits) {
+  LoadedEngine reference_engine = load(1, "scalar", 512);
+  const auto requests = eight_requests(reference_engine.model->spec().vocab_size);
+  const auto reference = alone(*reference_engine.engine, requests);
+  ASSERT_EQ(reference.back().logits.size(), 90U + 6U);
+  for (const std::string_view isa : kernels::available_isas()) {
+    for (const int n_threads : {1, 2, 3, 4}) {
+      SCOPED_TRACE(std::string(isa) + ", " + std::to_string(n_threads) + " threads");
+      LoadedEngine loaded = load(n_threads, isa, 512);
+      expect_same(reference, run_together(*loaded.engine, requests));  // eight mixed in one batch
+      if (n_threads == 2) {
+        expect_same(reference, alone(*loaded.engine, requests));
+        for (const int64_t chunk_rows : {1, 3, 17}) {
+          SCOPED_TRACE(std::to_string(chunk_rows) + " rows per step");
+          ASSERT_TRUE(loaded.restart(options_with(chunk_rows, GetParam().activations, GetParam().kv_type)));
+          expect_same(reference, alone(*loaded.engine, requests));
+          expect_same(reference, run_together(*loaded.engine, requests));
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Exactness,
+                         testing::Values(Variant{"olmoe"}, Variant{"mixtral"}, Variant{"qwen2moe"},
+                                         Variant{"qwen3-dense", ActivationPrecision::kF32, KvType::kF16},
+                                         Variant{"mixtral-small-q8_0", ActivationPrecision::kQ8,
+                                                 KvType::kF16},
+                                         Variant{"qwen3moe-mix-q4_k_m"}));
+
+TEST(Exactness, AStepReadsEveryDistinctExpertOnce) {
+  auto loaded = LoadedEngine::create(GoldenCase("olmoe").model_path(), {.n_threads = 2});
+  ASSERT_TRUE(loaded);
+  const ModelSpec& spec = loaded->model->spec();
+
+  /// Counts the distinct experts of each layer in each step.
+  struct DistinctCounter : RouterObserver {
+    void on_route(const RouterView& view, const Choice& choice) override {
+      std::vector<int32_t> ids = choice.ids;
+      std::sort(ids.begin(), ids.end());
+      n_distinct += std::unique(ids.begin(), ids.end()) - ids.begin();
+      rows = std::max(rows, view.rows.size());
+    }
+    int64_t n_distinct = 0;
+    size_t rows = 0;
+  } counter;
+  ASSERT_TRUE(
+      loaded->restart({.context_length = 128, .max_logit_rows = 512, .hooks = {.observer = &counter}}));
+  run_together(*loaded->engine, eight_requests(spec.vocab_size));
+  int64_t n_reads = 0;
+  for (int64_t layer = 0; layer < spec.n_layers; ++layer) {
+    for (int64_t e = 0; e < spec.router.n_experts; ++e) n_reads += loaded->store->reads(layer, e);
+  }
+  EXPECT_EQ(counter.rows, 1U + 2 + 7 + 16 + 33 + 64 + 65 + 90) << "the eight prompts shared a step";
+  EXPECT_EQ(n_reads, counter.n_distinct);
+}
+
+TEST(Exactness, ABudgetThatForcesRecomputationChangesNothing) {
+  const std::string path = GoldenCase("olmoe").model_path();
+  const EngineOptions options = {
+      .context_length = 256, .chunk_rows = 32, .max_logit_rows = 32, .kv_type = KvType::kF32};
+  auto roomy = LoadedEngine::create(path, {.n_threads = 1}, options);
+  ASSERT_TRUE(roomy);
+  std::vector<Request> requests;
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    requests.push_back(greedy_with_logits(random_prompt(seed, 100, roomy->model->spec().vocab_size), 60));
+  }
+  const int64_t fixed_bytes = roomy->runtime->budget().used_bytes();
+  const auto expected = run_together(*roomy->engine, requests);
+  const int64_t page_bytes =
+      (roomy->runtime->budget().used_bytes() - fixed_bytes) / roomy->engine->kv_pages().n_pages();
+  ASSERT_EQ(roomy->engine->kv_pages().n_pages(), 12) << "four sequences of three pages";
+
+  auto tight =
+      LoadedEngine::create(path, {.n_threads = 1, .memory_bytes = fixed_bytes + 5 * page_bytes}, options);
+  ASSERT_TRUE(tight) << tight.error().message;
+  const auto answers = run_together(*tight->engine, requests);
+  for (size_t i = 0; i < answers.size(); ++i) EXPECT_TRUE(same_bits(expected[i], answers[i])) << i;
+  EXPECT_EQ(tight->engine->kv_pages().n_pages(), 5);
+
+  auto too_small =
+      LoadedEngine::create(path, {.n_threads = 1, .memory_bytes = fixed_bytes + 2 * page_bytes}, options);
+  ASSERT_TRUE(too_small);
+  const auto refused = run_together(*too_small->engine, {requests.front()}).front();
+  EXPECT_EQ(refused.reason, FinishReason::kFailed);
+  ASSERT_TRUE(refused.error);
+  EXPECT_THAT(refused.error->message, testing::HasSubstr("kv pages"));
+}
+
+/// Does nothing, and counts.
+class NoOpHooks : public RouterControl, public RouterObserver {
+ public:
+  void edit_gate_input(const RouterView&, MatrixView<float> hidden) override { gate_rows += hidden.rows; }
+  void edit_logits(const RouterView&, MatrixView<float> logits) override { logit_rows += logits.rows; }
+  void edit_choice(const RouterView&, Choice& choice) override { choice_rows += choice.n_rows(); }
+  void edit_expert_outputs(const RouterView&, const Choice& choice, MatrixView<float> y) override {
+    EXPECT_EQ(choice.n_slots(), y.rows);
+    output_rows += choice.n_rows();
+  }
+  void on_route(const RouterView& view, const Choice&) override {
+    seen_rows += static_cast<int64_t>(view.rows.size());
+  }
+
+  int64_t gate_rows = 0;
+  int64_t logit_rows = 0;
+  int64_t choice_rows = 0;
+  int64_t output_rows = 0;
+  int64_t seen_rows = 0;
+};
+
+TEST(Hooks, NoOpHooksLeaveEveryBitAndSeeEveryRowOfEveryLayer) {
+  for (const char* name : {"olmoe", "mixtral", "qwen2moe", "qwen3moe"}) {
+    SCOPED_TRACE(name);
+    const std::string path = GoldenCase(name).model_path();
+    auto plain = LoadedEngine::create(path, {.n_threads = 2});
+    ASSERT_TRUE(plain);
+    const Request request = greedy_with_logits(random_prompt(5, 40, plain->model->spec().vocab_size), 10);
+    const Answer expected = run_together(*plain->engine, {request}).front();
+    NoOpHooks hooks;
+    ASSERT_TRUE(plain->restart({.hooks = {.control = &hooks, .observer = &hooks}}));
+    const Answer answer = run_together(*plain->engine, {request}).front();
+    EXPECT_TRUE(same_bits(expected, answer));
+    const int64_t n = plain->model->spec().n_moe_layers() * (40 + 10 - 1);
+    EXPECT_EQ(hooks.gate_rows, n);
+    EXPECT_EQ(hooks.logit_rows, n);
+    EXPECT_EQ(hooks.choice_rows, n);
+    EXPECT_EQ(hooks.output_rows, n);
+    EXPECT_EQ(hooks.seen_rows, n);
+  }
+}
+
+/// Forbids an expert, from the seam.
+class MaskExpert : public NoOpHooks {
+ public:
+  explicit MaskExpert(int64_t expert) : expert_(expert) {}
+  void edit_logits(const RouterView&, MatrixView<float> logits) override {
+    for (int64_t row = 0; row < logits.rows; ++row) logits.row(row)[expert_] = -1e30F;
+  }
+  void on_route(const RouterView&, const Choice& choice) override {
+    EXPECT_EQ(std::count(choice.ids.begin(), choice.ids.end(), static_cast<int32_t>(expert_)), 0);
+  }
+
+ private:
+  int64_t expert_;
+};
+
+TEST(Hooks, AControlThatMasksAnExpertChangesTheOutput) {
+  auto loaded = LoadedEngine::create(GoldenCase("olmoe").model_path(), {.n_threads = 1});
+  ASSERT_TRUE(loaded);
+  const Request request = greedy_with_logits(random_prompt(5, 40, loaded->model->spec().vocab_size), 4);
+  const Answer expected = run_together(*loaded->engine, {request}).front();
+  MaskExpert mask(3);
+  ASSERT_TRUE(loaded->restart({.hooks = {.control = &mask, .observer = &mask}}));
+  EXPECT_FALSE(same_bits(expected, run_together(*loaded->engine, {request}).front()));
+}
+
+TEST(Policy, RequestsWithDifferentExpertsPerTokenShareABatch) {
+  auto loaded = LoadedEngine::create(GoldenCase("olmoe").model_path(), {.n_threads = 2});
+  ASSERT_TRUE(loaded);
+  const auto prompt = random_prompt(9, 30, loaded->model->spec().vocab_size);
+  std::vector<Request> requests(3, greedy_with_logits(prompt, 8));
+  requests[1].policy.experts_per_token = 1;
+  requests[2].policy.relative_threshold = 0.5;
+  std::vector<Answer> alone;
+  for (const Request& request : requests) alone.push_back(run_together(*loaded->engine, {request}).front());
+  const auto together = run_together(*loaded->engine, requests);
+  for (size_t i = 0; i < requests.size(); ++i) EXPECT_TRUE(same_bits(alone[i], together[i])) << i;
+  EXPECT_FALSE(same_bits(alone[0], alone[1]));
+  EXPECT_FALSE(same_bits(alone[0], alone[2]));
+  EXPECT_NE(requests[0].policy.hash(), requests[1].policy.hash());
+}
+
+}  // namespace
+}  // namespace soli
