@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "base/check.h"
 #include "base/utf8.h"
@@ -113,16 +112,21 @@ Spread spread_of(std::span<const TokenActivation> tokens, Member member) {
   Spread spread;
   spread.min = spread.max = value(tokens[0]);
   for (const TokenActivation& token : tokens) {
-    spread.mean += value(token) / n;
+    spread.mean += value(token);
     spread.min = std::min(spread.min, value(token));
     spread.max = std::max(spread.max, value(token));
   }
+  // The mean of equal values is that value, and their deviation 0, whatever the rounding of the sum.
+  if (spread.min == spread.max) {
+    spread.mean = spread.min;
+    return spread;
+  }
+  spread.mean /= n;
   double variance = 0;
   for (const TokenActivation& token : tokens) {
     variance += (value(token) - spread.mean) * (value(token) - spread.mean) / n;
   }
-  // The mean of equal values may be rounded; their deviation is 0 all the same.
-  spread.deviation = spread.min == spread.max ? 0 : std::sqrt(variance);
+  spread.deviation = std::sqrt(variance);
   return spread;
 }
 

@@ -81,7 +81,7 @@ class TextReport {
           percent(static_cast<double>(report_.always_active.parameters) /
                   static_cast<double>(report_.nominal_parameters)));
     if (report_.is_moe()) {
-      print(", with {} of {} experts per layer", report_.experts_per_token, report_.n_experts);
+      print(", {} of {} experts per layer", report_.experts_per_token, report_.n_experts);
     }
     print("\n{} tokens of the prompt, {} generated and processed; every figure is counted\n",
           report_.prompt.n_tokens, report_.generated.n_tokens);
@@ -107,14 +107,14 @@ class TextReport {
   }
 
   void add_positions() {
-    std::string heading = fmt::format("\n{:<14}{:>8}", "by position", "tokens");
+    std::string heading = fmt::format("\n{:<16}{:>6}", "by position", "tokens");
     for (const Figure& figure : kFigures) {
       if (figure.of_moe_only && !report_.is_moe()) continue;
       heading += fmt::format("{:>13}", figure.short_name);
     }
     print_styled(kBold, heading);
     for (const PositionBin& bin : report_.by_position) {
-      print("{:<14}{:>8}", fmt::format("{} - {}", bin.first_position, bin.end_position - 1),
+      print("{:<16}{:>6}", fmt::format("{}-{}", bin.first_position, bin.end_position - 1),
             bin.summary.n_tokens);
       for (const Figure& figure : kFigures) {
         if (!figure.of_moe_only || report_.is_moe()) print("{:>13}", mean_of(bin.summary, figure));
@@ -145,7 +145,7 @@ class TextReport {
   void add_request() {
     const auto n_pairs = static_cast<int64_t>(report_.layers.size()) * report_.n_experts;
     print_styled(kBold, "\nrequest");
-    print("distinct experts {} of {} (layer, expert) pairs, union ratio {}; {} of weights touched in all\n",
+    print("distinct (layer, expert) pairs {} of {}, union ratio {}; bytes touched in all {}\n",
           report_.distinct_pairs, n_pairs, percent(report_.union_ratio), format_bytes(report_.union_bytes));
     print("expected union {:.1f} if tokens chose independently; sharing gain {:.3f}\n",
           report_.expected_union, report_.sharing_gain);

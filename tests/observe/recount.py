@@ -53,6 +53,8 @@ def spread(values):
     if not values:
         return {"mean": 0.0, "min": 0.0, "max": 0.0, "spread": 0.0}
     m = mean(values)
+    if min(values) == max(values):
+        return {"mean": values[0], "min": values[0], "max": values[0], "spread": 0.0}
     deviation = math.sqrt(mean([(v - m) ** 2 for v in values]))
     return {"mean": m, "min": min(values), "max": max(values), "spread": deviation}
 
