@@ -89,8 +89,9 @@ TEST(RoutingJson, ARecountFindsAFigureThatIsWrong) {
   ActivationRecorder recorder;
   record_random(recorder, spec, 20);
   ASSERT_TRUE(write(folder / "right.json", spec, recorder.choices_of(5)));
-  for (const char* path : {"/report/sharing_gain", "/report/layers/1/stability", "/report/tokens/7/flops",
-                           "/report/by_position/2/effective_experts/mean", "/tokens/3/layers/0/gate_entropy"}) {
+  for (const char* path :
+       {"/report/sharing_gain", "/report/layers/1/stability", "/report/tokens/7/flops",
+        "/report/by_position/2/effective_experts/mean", "/tokens/3/layers/0/gate_entropy"}) {
     json file = parse(folder / "right.json");
     json& figure = file[json::json_pointer(path)];
     figure = figure.get<double>() * 1.00001;
