@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "format/gguf.h"
 #include "format/tokenizer_encoder.h"
 #include "format/tokenizer_special.h"
 #include "format/tokenizer_vocabulary.h"
@@ -121,7 +122,9 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::create(TokenizerSpec spec) {
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::from_gguf(const GgufFile& file) {
   SOLI_ASSIGN_OR_RETURN(TokenizerSpec spec, read_tokenizer_spec(file));
-  return create(std::move(spec));
+  auto tokenizer = create(std::move(spec));
+  if (!tokenizer) return in_context(file.path(), std::move(tokenizer).error());
+  return tokenizer;
 }
 
 }  // namespace soli

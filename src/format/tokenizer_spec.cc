@@ -98,7 +98,10 @@ Status read_kind(const GgufMetadata& metadata, TokenizerSpec& spec) {
 }  // namespace
 
 Result<TokenizerSpec> read_tokenizer_spec(const GgufFile& file) {
-  const GgufMetadata& metadata = file.metadata();
+  return read_tokenizer_spec(file.metadata());
+}
+
+Result<TokenizerSpec> read_tokenizer_spec(const GgufMetadata& metadata) {
   TokenizerSpec spec;
   SOLI_RETURN_IF_ERROR(read_kind(metadata, spec));
   SOLI_ASSIGN_OR_RETURN(spec.tokens, read_strings(metadata, kTokensKey, kMaxVocabularyTokens));

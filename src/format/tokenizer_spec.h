@@ -12,6 +12,7 @@
 namespace soli {
 
 class GgufFile;
+class GgufMetadata;
 
 // Limits on what a file may ask for, well above every published vocabulary.
 inline constexpr size_t kMaxVocabularyTokens = size_t{1} << 20;
@@ -55,6 +56,7 @@ struct TokenizerSpec {
 
 /// Reads the keys tokenizer.ggml.*. Fails with kMalformed or kNotFound naming the key, or with kUnsupported
 /// for another kind than "gpt2" and "llama".
+Result<TokenizerSpec> read_tokenizer_spec(const GgufMetadata& metadata);
 Result<TokenizerSpec> read_tokenizer_spec(const GgufFile& file);
 
 }  // namespace soli
