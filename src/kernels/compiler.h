@@ -6,7 +6,9 @@
 #define SOLI_INLINE inline __attribute__((always_inline))
 
 /// Before a loop with a constant count whose variables must live in registers.
-#if defined(__clang__)
+#if defined(SOLI_UNROLL)
+// The scalar ISA keeps its loops: its vectors are arrays, which no unrolling puts in registers.
+#elif defined(__clang__)
 #define SOLI_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define SOLI_UNROLL _Pragma("GCC unroll 16")

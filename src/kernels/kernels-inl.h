@@ -7,17 +7,29 @@
 #include "kernels/attention-inl.h"
 #include "kernels/probe-inl.h"
 #include "kernels/rows-inl.h"
-// Weight types.
+// Multiplication.
+#include "kernels/quant/parts-inl.h"
+// Over parts of weights.
 #include "kernels/matmul-inl.h"
 #include "kernels/matmul_q8-inl.h"
-#include "kernels/quant/floats-inl.h"
-#include "kernels/quant/q4_0-inl.h"
-#include "kernels/quant/q8_0-inl.h"
-// The K-quants share the packing of their scales.
+// Weight types. Some share a table of values, others the packing of their scales.
 #include "kernels/quant/k_quant-inl.h"
+#include "kernels/quant/table4-inl.h"
+// Each stands alone.
+#include "kernels/quant/floats-inl.h"
+#include "kernels/quant/iq4_nl-inl.h"
+#include "kernels/quant/iq4_xs-inl.h"
+#include "kernels/quant/mxfp4-inl.h"
+#include "kernels/quant/q2_k-inl.h"
+#include "kernels/quant/q3_k-inl.h"
+#include "kernels/quant/q4_0-inl.h"
+#include "kernels/quant/q4_1-inl.h"
 #include "kernels/quant/q4_k-inl.h"
+#include "kernels/quant/q5_0-inl.h"
+#include "kernels/quant/q5_1-inl.h"
 #include "kernels/quant/q5_k-inl.h"
 #include "kernels/quant/q6_k-inl.h"
+#include "kernels/quant/q8_0-inl.h"
 // Last: the tables.
 #include "kernels/quant/weights-inl.h"
 

@@ -60,14 +60,12 @@ SOLI_INLINE void panel_tile(const Panel& panel, const Tokens& tokens, float* con
   for (int t = 0; t < T; ++t) store_up_to(y[t] + panel.row, sums[t], panel.n_rows);
 }
 
-/// n <= T tokens from their rows.
+/// n tokens from their rows, in tiles of T and then of smaller powers of two.
 template <typename Weights, int T>
 inline void panel_few(const Panel& panel, const float* const* x, float* const* y, int64_t n) {
-  if (n == T) {
-    panel_tile<Weights, T>(panel, TokenRows<T>(x, panel.k), y);
-  } else if constexpr (T > 1) {
-    panel_few<Weights, T - 1>(panel, x, y, n);
-  }
+  int64_t t = 0;
+  for (; t + T <= n; t += T) panel_tile<Weights, T>(panel, TokenRows<T>(x + t, panel.k), y + t);
+  if constexpr (T > 1) panel_few<Weights, T / 2>(panel, x + t, y + t, n - t);
 }
 
 /// All tokens over one panel; the first n_packed of them, whole tiles, from `packed`.
@@ -80,10 +78,7 @@ inline void panel_tokens(const Panel& panel, const MatmulTileF32& tile, const fl
     const TokenPanel<kTile> tokens{packed + t * kPanelElements};
     panel_tile<Weights, kTile>(panel, tokens, tile.y + t);
   }
-  for (; t < tile.n_tokens; t += kTile) {
-    const int64_t left = tile.n_tokens - t;
-    panel_few<Weights, kTile>(panel, tile.x + t, tile.y + t, left < kTile ? left : kTile);
-  }
+  panel_few<Weights, kTile>(panel, tile.x + t, tile.y + t, tile.n_tokens - t);
 }
 
 /// Copies n_k activations of n_tokens (whole tiles) to [tile][k][kTokenTile].
@@ -114,7 +109,7 @@ inline void strip_panel(const MatmulTileF32& tile, int64_t row, int64_t k, const
   } else {
     alignas(64) float panel[kPanelElements * kStripRows];
     for (int64_t i = 0; i < n_k; i += Type::kBlockElements) {
-      Type::decode_block(weights, panel + i * kStripRows);
+      decode_block<Type>(weights, panel + i * kStripRows);
       weights += kPackedBytes;
     }
     panel_tokens<F32Panel>({reinterpret_cast<const std::byte*>(panel), k, n_k, row, tile.n_rows - row}, tile,

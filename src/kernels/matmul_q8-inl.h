@@ -11,19 +11,6 @@ namespace soli::kernels::SOLI_ISA_NAMESPACE {
 inline constexpr int kQ8PanelElements = 512;
 inline constexpr int kQ8PanelParts = kQ8PanelElements / kQ8BlockElements;
 
-/// One part of 32 activations of one token, as apply() sees it.
-struct Q8Part {
-  float scale;
-  int32_t sum;
-};
-
-/// Four signed weights of 16 rows, as dot_i8 wants them.
-SOLI_INLINE I32 signed_weights(const std::byte* packed) {
-  const I32 bytes = S::load_i(packed);
-  if constexpr (S::kDotOffset == 0) return bytes;
-  return S::xor_i(bytes, S::set1_i(static_cast<int32_t>(0x80808080U)));  // + 128, modulo 256
-}
-
 /// Activations where the caller has them.
 struct Q8Rows {
   const Q8Row* rows;
@@ -90,14 +77,12 @@ SOLI_INLINE void q8_tile(const Q8Strip& strip, const Tokens& tokens, float* cons
   for (int t = 0; t < T; ++t) store_up_to(y[t] + strip.row, sums[t], strip.n_rows);
 }
 
-/// n <= T tokens from their rows.
+/// n tokens from their rows, in tiles of T and then of smaller powers of two.
 template <typename Type, int T>
 inline void q8_few(const Q8Strip& strip, const Q8Row* x, float* const* y, int64_t n) {
-  if (n == T) {
-    q8_tile<Type, T>(strip, Q8Rows{x, strip.first_part}, y);
-  } else if constexpr (T > 1) {
-    q8_few<Type, T - 1>(strip, x, y, n);
-  }
+  int64_t t = 0;
+  for (; t + T <= n; t += T) q8_tile<Type, T>(strip, Q8Rows{x + t, strip.first_part}, y + t);
+  if constexpr (T > 1) q8_few<Type, T / 2>(strip, x + t, y + t, n - t);
 }
 
 /// Copies some parts of n_tokens (whole tiles) to the form of Q8Panel, tile after tile.

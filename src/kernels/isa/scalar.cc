@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <cstring>
 
+#define SOLI_UNROLL  // no unrolling: see compiler.h
 #include "kernels/compiler.h"
 #include "kernels/half.h"
 #include "kernels/isa/isa.h"

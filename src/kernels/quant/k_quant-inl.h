@@ -3,11 +3,6 @@
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
-/// Bits [shift, shift + n) of every lane.
-SOLI_INLINE I32 bits_at(I32 a, int shift, int n) {
-  return S::and_i(S::shift_right(a, shift), S::set1_i((1 << n) - 1));
-}
-
 /// The 12 bytes of Q4_K and Q5_K that hold a 6-bit scale and a 6-bit minimum for each of 8 parts of 32. Bytes
 /// 0..3 have the scales of parts 0..3 in their low bits, bytes 4..7 the minima; bytes 8..11 have the low
 /// nibbles of both for parts 4..7, whose high bits lie in the top of bytes 0..7.
@@ -53,26 +48,13 @@ struct KScaleVectors {
   }
 };
 
-/// One part of 32 of Q4_K or Q5_K for 16 rows. Canonical integer arithmetic, in this order:
-///   sum = fma(float(dot of q and x), (d * scale) * d_activation, sum)
-///   sum = fma(d_minimum * minimum, -(d_activation * float(sum of x)), sum)
-struct AffinePart {
-  I32 bytes[8];  // q
-  F32 scale;     // d * scale of the part
-  F32 minimum;   // d_minimum * minimum of the part
-
-  /// `packed` begins with d, d_minimum and the KScales.
-  SOLI_INLINE AffinePart(const std::byte* packed, int part) {
+/// Scale and minimum of one part of Q4_K or Q5_K, whose packed blocks begin with d, d_minimum and the
+/// KScales.
+struct KAffinePart : AffinePart {
+  SOLI_INLINE KAffinePart(const std::byte* packed, int part) {
     const KScaleVectors scales = KScaleVectors::load(packed + 64);
     scale = S::mul(S::load_f16(packed), S::to_f32(scales.scale(part)));
     minimum = S::mul(S::load_f16(packed + 32), S::to_f32(scales.minimum(part)));
-  }
-  SOLI_INLINE F32 apply(const I32* activations, const Q8Part& x, F32 sum) const {
-    I32 dot = S::set1_i(0);
-    SOLI_UNROLL
-    for (int i = 0; i < 8; ++i) dot = S::dot_i8(dot, bytes[i], activations[i]);
-    sum = S::fma(S::to_f32(dot), S::mul(scale, S::set1(x.scale)), sum);
-    return S::fma(minimum, S::set1(-(x.scale * static_cast<float>(x.sum))), sum);
   }
 };
 
@@ -131,39 +113,45 @@ inline AffineFit fit_affine(const float* x, int n, int levels) {
   return best;
 }
 
-/// Numbers in [0, levels] for a block of 8 parts of 32, with the scales that go with them. Shared by Q4_K and
-/// Q5_K.
-inline void quantize_affine_block(const float* in, int levels, half* d, half* d_minimum, KScales* scales,
-                                  uint8_t* q) {
-  AffineFit fits[8];
+/// A block of 256 as numbers in [0, levels], with integer scales and minima in [0, scale_levels] for its
+/// parts.
+struct AffineBlock {
+  half d;
+  half d_minimum;
+  uint8_t scales[16];
+  uint8_t minima[16];
+  uint8_t q[256];
+};
+
+inline void quantize_affine_block(const float* in, int part_elements, int levels, int scale_levels,
+                                  AffineBlock* block) {
+  AffineFit fits[16];
   float max_scale = 0;
   float max_minimum = 0;
-  for (int part = 0; part < 8; ++part) {
-    fits[part] = fit_affine(in + part * 32, 32, levels);
+  for (int part = 0; part < 256 / part_elements; ++part) {
+    fits[part] = fit_affine(in + part * part_elements, part_elements, levels);
     max_scale = fits[part].scale > max_scale ? fits[part].scale : max_scale;
     max_minimum = fits[part].minimum > max_minimum ? fits[part].minimum : max_minimum;
   }
-  *d = half_of_float(max_scale / 63);
-  *d_minimum = half_of_float(max_minimum / 63);
-  *scales = {};
-  for (int part = 0; part < 8; ++part) {
-    const float unit = float_of_half(*d);
-    const float minimum_unit = float_of_half(*d_minimum);
-    const int scale = unit > 0 ? round_clamped(fits[part].scale / unit, 0, 63) : 0;
-    const int minimum = minimum_unit > 0 ? round_clamped(fits[part].minimum / minimum_unit, 0, 63) : 0;
-    scales->set(part, scale, minimum);
-    const float step = unit * static_cast<float>(scale);
-    const float offset = minimum_unit * static_cast<float>(minimum);
-    for (int i = part * 32; i < part * 32 + 32; ++i) {
-      q[i] = static_cast<uint8_t>(step > 0 ? round_clamped((in[i] + offset) / step, 0, levels) : 0);
-    }
+  block->d = half_of_float(max_scale / static_cast<float>(scale_levels));
+  block->d_minimum = half_of_float(max_minimum / static_cast<float>(scale_levels));
+  const float d = float_of_half(block->d);
+  const float d_minimum = float_of_half(block->d_minimum);
+  for (int i = 0; i < 256; ++i) {
+    const int part = i / part_elements;
+    const int scale = d > 0 ? round_clamped(fits[part].scale / d, 0, scale_levels) : 0;
+    const int minimum = d_minimum > 0 ? round_clamped(fits[part].minimum / d_minimum, 0, scale_levels) : 0;
+    block->scales[part] = static_cast<uint8_t>(scale);
+    block->minima[part] = static_cast<uint8_t>(minimum);
+    const float step = d * static_cast<float>(scale);
+    const float offset = d_minimum * static_cast<float>(minimum);
+    block->q[i] = static_cast<uint8_t>(step > 0 ? round_clamped((in[i] + offset) / step, 0, levels) : 0);
   }
 }
 
 /// The scale of x ~ scale * q with q in [-levels, levels - 1] of least squared error among some widths.
 inline float fit_symmetric(const float* x, int n, int levels) {
-  float extreme = 0;
-  for (int i = 0; i < n; ++i) extreme = __builtin_fabsf(x[i]) > __builtin_fabsf(extreme) ? x[i] : extreme;
+  const float extreme = extreme_of(x, n);
   float best = extreme / static_cast<float>(-levels);
   if (extreme == 0) return best;
   double best_gain = 0;  // how far the squared error falls below that of all zeros
@@ -180,6 +168,28 @@ inline float fit_symmetric(const float* x, int n, int levels) {
     best = static_cast<float>(sum_xq / sum_qq);
   }
   return best;
+}
+
+/// A block of 256 as numbers in [0, 2 levels), zero being `levels`, with signed scales for its 16 parts
+/// of 16.
+struct SymmetricBlock {
+  half d;
+  int scales[16];
+  uint8_t q[256];
+};
+
+inline void quantize_symmetric_block(const float* in, int levels, int scale_levels, SymmetricBlock* block) {
+  float fits[16];
+  for (int part = 0; part < 16; ++part) fits[part] = fit_symmetric(in + part * 16, 16, levels);
+  block->d = half_of_float(extreme_of(fits, 16) / static_cast<float>(-scale_levels));
+  const float d = float_of_half(block->d);
+  for (int i = 0; i < 256; ++i) {
+    int& scale = block->scales[i / 16];
+    scale = d != 0 ? round_clamped(fits[i / 16] / d, -scale_levels, scale_levels - 1) : 0;
+    const float step = d * static_cast<float>(scale);
+    block->q[i] =
+        static_cast<uint8_t>((step != 0 ? round_clamped(in[i] / step, -levels, levels - 1) : 0) + levels);
+  }
 }
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

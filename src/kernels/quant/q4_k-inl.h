@@ -3,7 +3,6 @@
 // parts: part 2c in the low nibbles, part 2c + 1 in the high ones.
 //
 // Packed block: 16 d, 16 d_minimum, then the scales [3][16][4 bytes] and q [32][16][4 bytes].
-// Canonical integer arithmetic: AffinePart in k_quant-inl.h.
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
@@ -31,34 +30,21 @@ struct Q4_K {
   }
 
   static void quantize_block(const float* in, Block* block) {
-    uint8_t q[256];
-    quantize_affine_block(in, 15, &block->d, &block->d_minimum, &block->scales, q);
+    AffineBlock affine;
+    quantize_affine_block(in, 32, 15, 63, &affine);
+    block->d = affine.d;
+    block->d_minimum = affine.d_minimum;
+    block->scales = {};
+    for (int part = 0; part < 8; ++part) block->scales.set(part, affine.scales[part], affine.minima[part]);
+    const uint8_t* q = affine.q;
     for (int i = 0; i < 128; ++i) {
       const int low = i / 32 * 64 + i % 32;
       block->q[i] = static_cast<uint8_t>(q[low] | q[low + 32] << 4);
     }
   }
 
-  static void decode_block(const std::byte* packed, float* panel) {
-    const F32 d = S::load_f16(packed);
-    const F32 d_minimum = S::load_f16(packed + 32);
-    const KScaleVectors scales = KScaleVectors::load(packed + 64);
-    for (int part = 0; part < 8; ++part) {
-      const F32 scale = S::mul(d, S::to_f32(scales.scale(part)));
-      const F32 minimum = S::mul(d_minimum, S::to_f32(scales.minimum(part)));
-      for (int dword = 0; dword < 8; ++dword) {
-        const I32 bytes = S::load_i(packed + 256 + (part / 2 * 8 + dword) * 64);
-        SOLI_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          const F32 q = S::to_f32(bits_at(bytes, 8 * i + part % 2 * 4, 4));
-          S::store(panel + (part * 32 + dword * 4 + i) * kStripRows, S::sub(S::mul(scale, q), minimum));
-        }
-      }
-    }
-  }
-
-  struct Part : AffinePart {
-    SOLI_INLINE Part(const std::byte* packed, int part) : AffinePart(packed, part) {
+  struct Part : KAffinePart {
+    SOLI_INLINE Part(const std::byte* packed, int part) : KAffinePart(packed, part) {
       const I32 mask = S::set1_i(0x0f0f0f0f);
       const std::byte* both = packed + 256 + part / 2 * 512;
       SOLI_UNROLL

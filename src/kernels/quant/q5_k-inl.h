@@ -3,7 +3,6 @@
 //
 // Packed block: 16 d, 16 d_minimum, then the scales [3][16][4 bytes], high [8][16][4 bytes] and q [32][16][4
 // bytes].
-// Canonical integer arithmetic: AffinePart in k_quant-inl.h.
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
@@ -33,8 +32,13 @@ struct Q5_K {
   }
 
   static void quantize_block(const float* in, Block* block) {
-    uint8_t q[256];
-    quantize_affine_block(in, 31, &block->d, &block->d_minimum, &block->scales, q);
+    AffineBlock affine;
+    quantize_affine_block(in, 32, 31, 63, &affine);
+    block->d = affine.d;
+    block->d_minimum = affine.d_minimum;
+    block->scales = {};
+    for (int part = 0; part < 8; ++part) block->scales.set(part, affine.scales[part], affine.minima[part]);
+    const uint8_t* q = affine.q;
     for (int i = 0; i < 128; ++i) {
       const int low = i / 32 * 64 + i % 32;
       block->q[i] = static_cast<uint8_t>((q[low] & 15) | (q[low + 32] & 15) << 4);
@@ -46,28 +50,8 @@ struct Q5_K {
     }
   }
 
-  static void decode_block(const std::byte* packed, float* panel) {
-    const F32 d = S::load_f16(packed);
-    const F32 d_minimum = S::load_f16(packed + 32);
-    const KScaleVectors scales = KScaleVectors::load(packed + 64);
-    for (int part = 0; part < 8; ++part) {
-      const F32 scale = S::mul(d, S::to_f32(scales.scale(part)));
-      const F32 minimum = S::mul(d_minimum, S::to_f32(scales.minimum(part)));
-      for (int dword = 0; dword < 8; ++dword) {
-        const I32 high = S::load_i(packed + 256 + dword * 64);
-        const I32 bytes = S::load_i(packed + 768 + (part / 2 * 8 + dword) * 64);
-        SOLI_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          const I32 low = bits_at(bytes, 8 * i + part % 2 * 4, 4);
-          const F32 q = S::to_f32(S::or_i(low, S::shift_left(bits_at(high, 8 * i + part, 1), 4)));
-          S::store(panel + (part * 32 + dword * 4 + i) * kStripRows, S::sub(S::mul(scale, q), minimum));
-        }
-      }
-    }
-  }
-
-  struct Part : AffinePart {
-    SOLI_INLINE Part(const std::byte* packed, int part) : AffinePart(packed, part) {
+  struct Part : KAffinePart {
+    SOLI_INLINE Part(const std::byte* packed, int part) : KAffinePart(packed, part) {
       const I32 mask = S::set1_i(0x0f0f0f0f);
       const I32 bit = S::set1_i(0x01010101);
       const std::byte* both = packed + 768 + part / 2 * 512;

@@ -60,8 +60,11 @@ constexpr WeightKernels weight_kernels() {
 
 inline constexpr WeightKernels kWeights[] = {
     weight_kernels<F32Weights>(), weight_kernels<F16Weights>(), weight_kernels<Bf16Weights>(),
-    weight_kernels<Q4_0>(),       weight_kernels<Q8_0>(),       weight_kernels<Q4_K>(),
-    weight_kernels<Q5_K>(),       weight_kernels<Q6_K>(),
+    weight_kernels<Q4_0>(),       weight_kernels<Q4_1>(),       weight_kernels<Q5_0>(),
+    weight_kernels<Q5_1>(),       weight_kernels<Q8_0>(),       weight_kernels<Q2_K>(),
+    weight_kernels<Q3_K>(),       weight_kernels<Q4_K>(),       weight_kernels<Q5_K>(),
+    weight_kernels<Q6_K>(),       weight_kernels<IQ4_NL>(),     weight_kernels<IQ4_XS>(),
+    weight_kernels<MXFP4>(),
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

@@ -59,6 +59,15 @@ struct Simd {
     return {_mm256_cvtepu16_epi32(_mm_loadu_si128(halves)),
             _mm256_cvtepu16_epi32(_mm_loadu_si128(halves + 1))};
   }
+  static SOLI_INLINE I32 load_u8(const void* p) {
+    const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
+    return {_mm256_cvtepu8_epi32(bytes), _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))};
+  }
+  static SOLI_INLINE I32 lookup(const int8_t* table, I32 indices) {
+    const __m256i entries =
+        _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+    return {_mm256_shuffle_epi8(entries, indices.lo), _mm256_shuffle_epi8(entries, indices.hi)};
+  }
   static SOLI_INLINE void store_i8(int8_t* p, I32 a) {
     // Packing works within 128-bit halves, so that the 64-bit quarters come out as 0, 2, 1, 3.
     const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a.lo, a.hi), 0xd8);
@@ -114,7 +123,6 @@ struct Simd {
     _mm_storeu_si128(halves, _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT));
     _mm_storeu_si128(halves + 1, _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));
   }
-  static SOLI_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

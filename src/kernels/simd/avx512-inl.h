@@ -43,6 +43,13 @@ struct Simd {
   static SOLI_INLINE I32 load_u16(const void* p) {
     return {_mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
   }
+  static SOLI_INLINE I32 load_u8(const void* p) {
+    return {_mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)))};
+  }
+  static SOLI_INLINE I32 lookup(const int8_t* table, I32 indices) {
+    const __m128i entries = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+    return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(entries), indices.v)};
+  }
   static SOLI_INLINE void store_i8(int8_t* p, I32 a) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
   }
@@ -76,7 +83,6 @@ struct Simd {
   static SOLI_INLINE void store_f16(void* p, F32 a) {
     _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT));
   }
-  static SOLI_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

@@ -12,9 +12,9 @@ struct Simd {
   };
 
   /// Tokens of a tile of f32 matmul: as many accumulators as hide the latency of the multiply-add.
-  static constexpr int kTokenTile = 4;
+  static constexpr int kTokenTile = 1;
   /// Tokens of a tile of integer matmul.
-  static constexpr int kTokenTileQ8 = 4;
+  static constexpr int kTokenTileQ8 = 1;
   /// What dot_i8 wants added to each weight byte (modulo 256) if some may be negative.
   static constexpr int kDotOffset = 0;
 
@@ -96,6 +96,22 @@ struct Simd {
     SOLI_LANES r.lane[i] = narrow[i];
     return r;
   }
+  /// Sixteen unsigned bytes.
+  static SOLI_INLINE I32 load_u8(const void* p) {
+    uint8_t narrow[16];
+    std::memcpy(narrow, p, sizeof narrow);
+    I32 r;
+    SOLI_LANES r.lane[i] = narrow[i];
+    return r;
+  }
+  /// Replaces each byte of `indices`, all in [0, 15], by its entry of a table of 16.
+  static SOLI_INLINE I32 lookup(const int8_t* table, I32 indices) {
+    uint8_t bytes[64];
+    std::memcpy(bytes, &indices, sizeof bytes);
+    for (uint8_t& b : bytes) b = static_cast<uint8_t>(table[b]);
+    std::memcpy(&indices, bytes, sizeof bytes);
+    return indices;
+  }
   /// Sixteen values in [-128, 127] as bytes.
   static SOLI_INLINE void store_i8(int8_t* p, I32 a) { SOLI_LANES p[i] = static_cast<int8_t>(a.lane[i]); }
   static SOLI_INLINE I32 add_i(I32 a, I32 b) {
@@ -176,7 +192,6 @@ struct Simd {
     SOLI_LANES narrow[i] = half_of_float(a.lane[i]);
     std::memcpy(p, narrow, sizeof narrow);
   }
-  static SOLI_INLINE void prefetch(const void*) {}
 #undef SOLI_LANES
 };
 

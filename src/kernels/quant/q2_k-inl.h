@@ -1,0 +1,66 @@
+// Q2_K: blocks of 256 two-bit numbers q in 16 parts of 16; a weight of part p is (d * scale_p) * q -
+// (d_minimum * minimum_p), four bits each for scale and minimum. Both products are exact in f32; the
+// subtraction rounds once. A half of 128 elements takes 32 bytes of q: its element i has the bit pair i / 32
+// of byte i % 32.
+//
+// Packed block: scales [4][16][4 bytes], q [16][16][4 bytes], then 16 d and 16 d_minimum.
+
+namespace soli::kernels::SOLI_ISA_NAMESPACE {
+
+struct Q2_K {
+  static constexpr std::string_view kName = "Q2_K";
+  static constexpr uint32_t kGgufType = 10;
+  static constexpr int kBlockElements = 256;
+  struct Block {
+    uint8_t scales[16];  // scale in the low nibble, minimum in the high one
+    uint8_t q[64];
+    half d;
+    half d_minimum;
+  };
+  static_assert(sizeof(Block) == 84);
+  static constexpr PackedField kFields[] = {{80, 4}, {2, 2}, {2, 2}};
+
+  static void dequantize_block(const Block& block, float* out) {
+    for (int i = 0; i < 256; ++i) {
+      const float scale = float_of_half(block.d) * static_cast<float>(block.scales[i / 16] & 15);
+      const float minimum = float_of_half(block.d_minimum) * static_cast<float>(block.scales[i / 16] >> 4);
+      const int q = block.q[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+      out[i] = scale * static_cast<float>(q) - minimum;
+    }
+  }
+
+  static void quantize_block(const float* in, Block* block) {
+    AffineBlock affine;
+    quantize_affine_block(in, 16, 3, 15, &affine);
+    block->d = affine.d;
+    block->d_minimum = affine.d_minimum;
+    for (int part = 0; part < 16; ++part) {
+      block->scales[part] = static_cast<uint8_t>(affine.scales[part] | affine.minima[part] << 4);
+    }
+    __builtin_memset(block->q, 0, sizeof block->q);
+    for (int i = 0; i < 256; ++i) {
+      block->q[i / 128 * 32 + i % 32] |= static_cast<uint8_t>(affine.q[i] << i % 128 / 32 * 2);
+    }
+  }
+
+  struct Part : HalvesPart<0, true> {
+    SOLI_INLINE Part(const std::byte* packed, int part) {
+      const I32 four = S::load_i(packed + part / 2 * 64);
+      const F32 d = S::load_f16(packed + 80 * kStripRows);
+      const F32 d_minimum = S::load_f16(packed + 82 * kStripRows);
+      SOLI_UNROLL
+      for (int h = 0; h < 2; ++h) {
+        const int shift = (part % 2 * 2 + h) * 8;
+        scales[h] = S::mul(d, S::to_f32(bits_at(four, shift, 4)));
+        minima[h] = S::mul(d_minimum, S::to_f32(bits_at(four, shift + 4, 4)));
+      }
+      const std::byte* pairs = packed + (16 + part / 4 * 32) * kStripRows;
+      SOLI_UNROLL
+      for (int i = 0; i < 8; ++i) {
+        bytes[i] = S::and_i(S::shift_right(S::load_i(pairs + i * 64), part % 4 * 2), S::set1_i(0x03030303));
+      }
+    }
+  };
+};
+
+}  // namespace soli::kernels::SOLI_ISA_NAMESPACE

@@ -1,0 +1,46 @@
+// Q4_1: blocks of 32 four-bit numbers q with an f16 scale d and an f16 minimum m; a weight is d * q + m,
+// rounded once. Nibbles lie as in Q4_0.
+//
+// Packed block: 16 d, 16 m, then [4][16 rows][4 bytes]. The minimum of AffinePart is -m.
+
+namespace soli::kernels::SOLI_ISA_NAMESPACE {
+
+struct Q4_1 {
+  static constexpr std::string_view kName = "Q4_1";
+  static constexpr uint32_t kGgufType = 3;
+  static constexpr int kBlockElements = 32;
+  struct Block {
+    half d;
+    half m;
+    uint8_t q[16];
+  };
+  static_assert(sizeof(Block) == 20);
+  static constexpr PackedField kFields[] = {{2, 2}, {2, 2}, {16, 4}};
+
+  static void dequantize_block(const Block& block, float* out) {
+    const float d = float_of_half(block.d);
+    const float m = float_of_half(block.m);
+    for (int i = 0; i < 32; ++i) out[i] = static_cast<float>(nibble_at(block.q, i)) * d + m;
+  }
+
+  static void quantize_block(const float* in, Block* block) {
+    const Range range = range_of(in, 32);
+    const float d = (range.max - range.min) / 15;
+    const float inverse = d != 0 ? 1.0F / d : 0.0F;
+    block->d = half_of_float(d);
+    block->m = half_of_float(range.min);
+    for (int i = 0; i < 32; ++i) {
+      set_nibble(block->q, i, truncate_clamped((in[i] - range.min) * inverse + 0.5F, 15));
+    }
+  }
+
+  struct Part : AffinePart {
+    SOLI_INLINE Part(const std::byte* packed, int) {
+      scale = S::load_f16(packed);
+      minimum = S::mul(S::set1(-1.0F), S::load_f16(packed + 32));
+      unpack_nibbles(packed + 64, bytes);
+    }
+  };
+};
+
+}  // namespace soli::kernels::SOLI_ISA_NAMESPACE
