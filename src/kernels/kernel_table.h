@@ -24,7 +24,7 @@ inline constexpr int kStripRows = 16;
 inline constexpr int kQ8BlockElements = 32;
 
 /// An activation row quantised to signed 8 bit in [-127, 127], one scale per block of 32
-/// (kernels/quant/q8_0-inl.h).
+/// (quantize_q8). What multiplying with it means, bit by bit, is stated in kernels/quant/parts-inl.h.
 struct Q8Row {
   const int8_t* values;  // [cols]
   const float* scales;   // [cols / 32]
@@ -55,7 +55,7 @@ struct WeightKernels {
 
   /// Oracle: exact values of one GGUF row of `cols` elements.
   void (*dequantize_row)(const std::byte* row, int64_t cols, float* out);
-  /// Oracle: a GGUF row from floats, as ggml's reference quantiser rounds them.
+  /// Oracle: a GGUF row from floats. ggml's bytes; K-quants and IQ4, which search: as small an error.
   void (*quantize_row)(const float* in, int64_t cols, std::byte* row);
 
   /// Turns 16 GGUF rows, one after the other at `strip`, into the x16 layout in place. Size-preserving.
