@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "../support/tokenizer_specs.h"
 #include "base/utf8.h"
+#include "support/tokenizer_specs.h"
 
 namespace soli {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <limits>
 
-#include "../support/tokenizer_specs.h"
 #include "format/tokenizer_test_support.h"
+#include "support/tokenizer_specs.h"
 
 namespace soli {
 namespace {

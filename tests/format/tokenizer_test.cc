@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "../support/tokenizer_specs.h"
 #include "format/tokenizer_merge.h"
 #include "format/tokenizer_special.h"
+#include "support/tokenizer_specs.h"
 
 namespace soli {
 namespace {

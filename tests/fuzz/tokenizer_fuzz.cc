@@ -7,12 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "../support/tokenizer_specs.h"
 #include "base/check.h"
 #include "base/utf8.h"
 #include "format/detokenizer.h"
 #include "format/pretokenizer.h"
 #include "format/tokenizer.h"
+#include "support/tokenizer_specs.h"
 
 namespace {
 
