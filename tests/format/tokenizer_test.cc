@@ -219,6 +219,13 @@ struct Random {
   }
 };
 
+/// A part of a text, with a mark before special tokens.
+std::string marked(bool special, std::string_view part) {
+  std::string out(special ? 1 : 0, '*');
+  out.append(part);
+  return out;
+}
+
 /// What llama.cpp does: each token in turn, the longest first, cuts all text that is left.
 std::vector<std::string> split_in_turn(const std::string& text, Texts specials) {
   std::stable_sort(specials.begin(), specials.end(),
@@ -237,7 +244,7 @@ std::vector<std::string> split_in_turn(const std::string& text, Texts specials) 
     parts = std::move(next);
   }
   Texts out;
-  for (const auto& [part, done] : parts) out.push_back((done ? "*" : "") + part);
+  for (const auto& [part, done] : parts) out.push_back(marked(done, part));
   return out;
 }
 
@@ -259,7 +266,8 @@ TEST(SpecialTokenFinder, EqualsCuttingByEachTokenInTurn) {
     const std::string text = random.text(random.below(40), 3);
     Texts found;
     for (const TextFragment& f : finder->split(text, true)) {
-      found.push_back((f.id >= 0 ? "*" : "") + text.substr(f.span.begin, f.span.end - f.span.begin));
+      found.push_back(
+          marked(f.id >= 0, std::string_view(text).substr(f.span.begin, f.span.end - f.span.begin)));
     }
     EXPECT_EQ(found, split_in_turn(text, specials)) << text;
   }
