@@ -2,15 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "base/rng.h"
 #include "io/file.h"
 #include "observe/traces.h"
+#include "support/recount.h"
 #include "support/temporary_folder.h"
 
 namespace soli {
@@ -44,12 +43,6 @@ Status write(const std::string& path, const ModelSpec& spec, const RequestChoice
   const ParameterCounts counts = test_counts(spec);
   const ActivationReport report = make_report(choices, spec, counts, kPrompt, 40);
   return write_routing_json(path, choices, spec, counts, kPrompt, report);
-}
-
-int recount(const std::string& path) {
-  const std::string command = "python3 " SOLI_TEST_DATA "/observe/recount.py '" + path + "'";
-  const int status = std::system(command.c_str());
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 json parse(const std::string& path) { return json::parse(read_file(path, int64_t{1} << 24).value()); }
