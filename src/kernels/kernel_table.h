@@ -98,7 +98,8 @@ using half = uint16_t;  // bits of an IEEE 754 binary16
 
 /// Sizes of the operands of the probes below, for every ISA.
 inline constexpr int64_t kProbeFmaFloats = 16 * 16;
-inline constexpr int64_t kProbeDotBytes = 16 * 64;
+inline constexpr int64_t kProbeDotBytes = 8 * 64;
+inline constexpr int64_t kProbeDotSums = 12 * 16;
 
 /// All kernels of one instruction set.
 struct KernelTable {
@@ -132,10 +133,10 @@ struct KernelTable {
   /// times for each s. `state` is [kProbeFmaFloats]: 16 floats x, 16 floats y, then the s, which are updated.
   /// Returns the number of operations, two per lane.
   int64_t (*probe_fma)(int64_t iterations, float* state);
-  /// The same for 8-bit dot products as matmul_q8 takes them, two operations per product. `operands` is
-  /// [kProbeDotBytes]; *sum becomes the sum of all products, which must fit. With equal operands w in [0,
-  /// 127] and x it is operations / 2 * w * x.
-  int64_t (*probe_dot_i8)(int64_t iterations, const int8_t* operands, int32_t* sum);
+  /// The same for 8-bit dot products as matmul_q8 takes them: each of the `state` [kProbeDotSums], which must
+  /// not overflow, grows by four products per iteration, or stays as it is where this ISA keeps fewer.
+  /// `operands` is [kProbeDotBytes]: weights, then activations. Returns operations, two per product.
+  int64_t (*probe_dot_i8)(int64_t iterations, const int8_t* operands, int32_t* state);
 
   /// The kernels of a GGUF weight type, or null where soli has none.
   const WeightKernels* find(uint32_t gguf_type) const;

@@ -46,27 +46,28 @@ int64_t probe_fma(int64_t iterations, float* state) {
   return iterations * kSums * kLanes * 2;
 }
 
-int64_t probe_dot_i8(int64_t iterations, const int8_t* operands, int32_t* sum) {
-  constexpr int kSums = S::kTokenTileQ8 >= 8 ? 12 : 4;
-  constexpr int kWeights = 4;  // vectors of them, taken in turn: like other kernels, the loop cannot keep one
+int64_t probe_dot_i8(int64_t iterations, const int8_t* operands, int32_t* state) {
+  // Fewer where a sum is two registers and a dot product takes several instructions, which overlap.
+  constexpr int kSums = S::kTokenTileQ8 >= 8 ? 12 : 3;
+  constexpr int kInputs = 4;  // vectors of activations, in registers
+  constexpr int kWeights =
+      4;  // vectors of weights, taken in turn: like other kernels, the loop cannot keep one
   constexpr int64_t kVectorBytes = 64;
-  static_assert((kSums + kWeights) * kVectorBytes <= kProbeDotBytes);
-  I32 x[kSums];
+  static_assert((kInputs + kWeights) * kVectorBytes == kProbeDotBytes && kSums * kLanes <= kProbeDotSums);
+  I32 x[kInputs];
+  SOLI_UNROLL
+  for (int i = 0; i < kInputs; ++i) x[i] = S::load_i(operands + (kWeights + i) * kVectorBytes);
+  // From memory, so that no compiler can see that some are equal and compute them once.
   I32 sums[kSums];
   SOLI_UNROLL
-  for (int s = 0; s < kSums; ++s) {
-    x[s] = S::load_i(operands + (kWeights + s) * kVectorBytes);
-    sums[s] = S::set1_i(0);
-  }
+  for (int s = 0; s < kSums; ++s) sums[s] = S::load_i(state + s * kLanes);
   for (int64_t i = 0; i < iterations; ++i) {
     const I32 weights = S::load_i(operands + i % kWeights * kVectorBytes);
     SOLI_UNROLL
-    for (int s = 0; s < kSums; ++s) sums[s] = S::dot_i8(sums[s], weights, x[s]);
+    for (int s = 0; s < kSums; ++s) sums[s] = S::dot_i8(sums[s], weights, x[s % kInputs]);
   }
-  int32_t total = 0;
   SOLI_UNROLL
-  for (int s = 0; s < kSums; ++s) total += S::reduce_add_i(sums[s]);
-  *sum = total;
+  for (int s = 0; s < kSums; ++s) S::store(state + s * kLanes, S::as_f32(sums[s]));
   return iterations * kSums * kVectorBytes * 2;
 }
 

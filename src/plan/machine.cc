@@ -2,6 +2,7 @@
 
 #include <hwloc.h>
 #include <immintrin.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -154,9 +155,9 @@ MeasuredByThreads measure_int8(Runtime& runtime, double seconds) {
     // Products that cancel each other: sums stay small for any number of iterations.
     std::array<int8_t, kernels::kProbeDotBytes> operands;
     for (size_t i = 0; i < operands.size(); ++i)
-      operands[i] = i < operands.size() / 4 || i % 2 == 0 ? int8_t{1} : int8_t{-1};
-    int32_t sum = 0;
-    return static_cast<double>(runtime.kernels().probe_dot_i8(iterations, operands.data(), &sum));
+      operands[i] = i < operands.size() / 2 || i % 2 == 0 ? int8_t{1} : int8_t{-1};
+    std::array<int32_t, kernels::kProbeDotSums> sums = {};
+    return static_cast<double>(runtime.kernels().probe_dot_i8(iterations, operands.data(), sums.data()));
   });
 }
 
@@ -176,7 +177,8 @@ Result<MachineInfo> describe_machine() {
   machine.logical_cpus = count(HWLOC_OBJ_PU);
   machine.usable_cpus = usable_cores();
   machine.numa_nodes = count(HWLOC_OBJ_NUMANODE);
-  machine.ram_bytes = static_cast<int64_t>(hwloc_get_root_obj(topology.get())->total_memory);
+  // Not hwloc's sum over NUMA nodes, which misses memory that a virtual machine was given later.
+  machine.ram_bytes = std::max(int64_t{0}, int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE));
   machine.caches = caches_of(topology.get());
   machine.isas = kernels::available_isas();
   return machine;
