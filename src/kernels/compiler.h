@@ -1,13 +1,21 @@
 #pragma once
 
-// What GCC and clang spell differently.
+// What compilers and builds spell differently.
 
 /// Vectors are passed in registers only if the function disappears.
 #define SOLI_INLINE inline __attribute__((always_inline))
 
-/// Before a loop with a constant count whose variables must live in registers.
+// In sanitised builds the checks in every unrolled step would take minutes to compile. (GCC 12 knows no
+// __has_feature.)
+#if defined(__has_feature)
+#if (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer)) && !defined(SOLI_UNROLL)
+#define SOLI_UNROLL
+#endif
+#endif
+
+/// Before a loop with a constant count whose variables must live in registers. The scalar ISA defines it
+/// empty: its vectors are arrays, which no unrolling puts in registers.
 #if defined(SOLI_UNROLL)
-// The scalar ISA keeps its loops: its vectors are arrays, which no unrolling puts in registers.
 #elif defined(__clang__)
 #define SOLI_UNROLL _Pragma("clang loop unroll(full)")
 #else
