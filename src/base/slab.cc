@@ -15,12 +15,18 @@ constexpr int64_t kHugePageBytes = 2 * kMiB;
 
 int64_t round_up(int64_t bytes, int64_t grain) { return (bytes + grain - 1) / grain * grain; }
 
+// Small slabs keep to normal pages: a tiny tensor must not cost a huge page of resident memory.
+bool takes_huge_pages(int64_t bytes) { return bytes >= kHugePageBytes; }
+
 }  // namespace
 
+int64_t Slab::charged_bytes(int64_t bytes) {
+  return round_up(bytes, takes_huge_pages(bytes) ? kHugePageBytes : 4 * kKiB);
+}
+
 Result<Slab> Slab::allocate(Budget& budget, std::string name, int64_t bytes) {
-  // Small slabs keep to normal pages: a tiny tensor must not cost a huge page of resident memory.
-  const bool huge = bytes >= kHugePageBytes;
-  const int64_t mapped_bytes = round_up(bytes, huge ? kHugePageBytes : 4 * kKiB);
+  const bool huge = takes_huge_pages(bytes);
+  const int64_t mapped_bytes = charged_bytes(bytes);
   SOLI_RETURN_IF_ERROR(budget.charge(name, mapped_bytes));
   const int64_t reserved_bytes = mapped_bytes + (huge ? kHugePageBytes : 0);
   void* const reserved = ::mmap(nullptr, static_cast<size_t>(reserved_bytes), PROT_READ | PROT_WRITE,

@@ -14,6 +14,8 @@ namespace soli {
 class Slab {
  public:
   static Result<Slab> allocate(Budget& budget, std::string name, int64_t bytes);
+  /// What allocate() charges for so many bytes: whole pages.
+  static int64_t charged_bytes(int64_t bytes);
 
   Slab() = default;
   Slab(Slab&& other) noexcept { swap(other); }

@@ -1,0 +1,84 @@
+// soli inspect: what a model file holds, or what this machine can do.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/flags.h"
+#include "cli/machine_report.h"
+#include "cli/model_options.h"
+#include "cli/model_summary.h"
+#include "cli/output.h"
+
+namespace soli::cli {
+namespace {
+
+struct InspectOptions {
+  std::string path;
+  bool json = false;
+  bool tensors = false;
+  bool machine = false;
+  int64_t n_threads = 0;
+  double seconds = 1;  // per figure
+};
+
+Result<int> run_inspect_machine(const InspectOptions& options) {
+  SOLI_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Runtime> runtime,
+      Runtime::create({.n_threads = static_cast<int>(options.n_threads), .isa = requested_isa()}));
+  SOLI_ASSIGN_OR_RETURN(const MachineInfo machine, describe_machine());
+  SOLI_ASSIGN_OR_RETURN(const MachineCeilings ceilings, measure_machine(*runtime, machine, options.seconds));
+  if (options.json) {
+    print_json(to_json(machine, ceilings));
+  } else {
+    print("{}", render_text(machine, ceilings));
+  }
+  return kExitDone;
+}
+
+Result<int> run_inspect(const InspectOptions& options) {
+  SOLI_ASSIGN_OR_RETURN(const ModelFile file, ModelFile::open(options.path));
+  // One thread: nothing is computed. The runtime says which weight types have kernels.
+  SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime,
+                        Runtime::create({.n_threads = 1, .isa = requested_isa()}));
+  const ModelSummary summary = summarise(file, *runtime);
+  if (options.json) {
+    print_json(to_json(summary, options.tensors));
+  } else {
+    print("{}", render_text(summary));
+    if (options.tensors) print("\n{}", render_tensors(file));
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+Command add_inspect(CLI::App& program) {
+  CLI::App* const app =
+      program.add_subcommand("inspect", "Show what a model file holds, or what this machine can do");
+  const auto options = std::make_shared<InspectOptions>();
+  CLI::Option* const model = add_model_path(*app, options->path)->required(false);
+  CLI::Option* const machine =
+      app->add_flag("--machine", options->machine, "Show and measure this machine instead");
+  machine->excludes(model);
+  app->add_flag("--json", options->json, "Print one JSON object");
+  app->add_flag("--tensors", options->tensors, "List every tensor");
+  add_integer(*app, "-t,--threads", options->n_threads, {0, ThreadTeam::kMaxThreads},
+              "Threads that are measured together; 0: one per core that this process may use")
+      ->needs(machine);
+  add_number(*app, "--seconds", options->seconds, {0.001, 60}, "How long each of six figures is measured")
+      ->needs(machine);
+  app->callback([model, machine] {
+    if (model->empty() && machine->empty()) throw CLI::RequiredError("MODEL or --machine");
+  });
+  app->footer(
+      "No weight is read, so that files of any size, and of weight types that soli does not run, can be "
+      "inspected.\n\n"
+      "Examples:\n"
+      "  soli inspect models/demo/soli-demo-16x2-q8_0.gguf\n"
+      "  soli inspect model-00001-of-00003.gguf --json --tensors\n"
+      "  soli inspect --machine");
+  return {app,
+          [options] { return options->machine ? run_inspect_machine(*options) : run_inspect(*options); }};
+}
+
+}  // namespace soli::cli

@@ -1,0 +1,67 @@
+#include "cli/memory_need.h"
+
+#include "base/slab.h"
+#include "base/units.h"
+#include "experts/local_executor.h"
+#include "model/kv_layout.h"
+#include "model/weight_loader.h"
+#include "model/workspace.h"
+
+namespace soli::cli {
+namespace {
+
+Result<int64_t> expert_bytes(const ModelFile& file, Runtime& runtime) {
+  WeightLoader loader(file.gguf(), runtime, "experts");
+  for (int64_t layer = 0; layer < file.spec().n_layers; ++layer) {
+    for (const std::vector<TensorRows>& matrices : file.experts(layer)) {
+      for (const TensorRows& rows : matrices) SOLI_RETURN_IF_ERROR(loader.add(rows));
+    }
+  }
+  return loader.packed_bytes();
+}
+
+}  // namespace
+
+Result<WeightBytes> count_weight_bytes(const ModelFile& file, Runtime& runtime) {
+  WeightLoader loader(file.gguf(), runtime, "weights");
+  for (const BoundLinear& bound : file.linears()) SOLI_RETURN_IF_ERROR(loader.add(bound.weight));
+  SOLI_ASSIGN_OR_RETURN(const int64_t experts, expert_bytes(file, runtime));
+  return WeightBytes{Slab::charged_bytes(loader.packed_bytes()), Slab::charged_bytes(experts)};
+}
+
+Workspace::Limits workspace_limits(const EngineOptions& options) {
+  return {.max_rows = options.chunk_rows,
+          .max_logit_rows = options.max_logit_rows,
+          .max_experts_per_token = options.max_experts_per_token};
+}
+
+Result<MemoryNeed> count_memory_need(const ModelFile& file, Runtime& runtime, const EngineOptions& options,
+                                     int64_t n_positions) {
+  const ModelSpec& spec = file.spec();
+  const Workspace::Limits limits = workspace_limits(options);
+  SOLI_ASSIGN_OR_RETURN(const WeightBytes weights, count_weight_bytes(file, runtime));
+  const int64_t page_bytes = Slab::charged_bytes(KvLayout(spec, options.kv_type).page_bytes());
+  const int64_t n_pages = (n_positions + kKvPagePositions - 1) / kKvPagePositions;
+  return MemoryNeed{.shared_weights = weights.shared,
+                    .experts = weights.experts,
+                    .activations = Slab::charged_bytes(Workspace::bytes_needed(spec, limits)) +
+                                   Slab::charged_bytes(LocalExecutor::bytes_needed(spec, limits)),
+                    .kv = n_pages * page_bytes};
+}
+
+std::string MemoryNeed::description() const {
+  return fmt::format("weights {}, routed experts {}, activations {}, keys and values {}, program {}",
+                     format_bytes(shared_weights), format_bytes(experts), format_bytes(activations),
+                     format_bytes(kv), format_bytes(process));
+}
+
+Status check_memory_need(const MemoryNeed& need, int64_t limit_bytes) {
+  if (need.total() <= limit_bytes) return {};
+  return fail(
+      ErrorKind::kLimit,
+      "--memory: {} is too small: at least {}B ({}) are needed: {}; a shorter context (-c) or smaller steps "
+      "(-b) need less",
+      format_bytes(limit_bytes), need.total(), format_bytes(need.total()), need.description());
+}
+
+}  // namespace soli::cli

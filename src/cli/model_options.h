@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/budget.h"
+#include "engine/engine.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace soli::cli {
+
+/// What every command that runs a model lets people choose.
+struct ModelOptions {
+  std::string path;
+  int64_t n_threads = 0;  // 0: one per usable core
+  int64_t memory_bytes = Budget::kUnlimited;
+  EngineOptions engine;  // precisions, context length, rows of a step
+};
+
+/// Adds the positional MODEL, required.
+CLI::Option* add_model_path(CLI::App& app, std::string& path);
+/// Adds MODEL, -t, -c, -b, --memory, --act and --kv.
+void add_model_options(CLI::App& app, ModelOptions& options);
+
+/// Value of the environment variable SOLI_ISA, or "".
+std::string requested_isa();
+
+const char* name_of(KvType type);
+const char* name_of(ActivationPrecision precision);
+
+}  // namespace soli::cli

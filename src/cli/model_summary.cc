@@ -1,0 +1,76 @@
+#include "cli/model_summary.h"
+
+#include <map>
+
+#include "cli/memory_need.h"
+#include "cli/precision.h"
+#include "format/tokenizer.h"
+#include "model/forward.h"
+
+namespace soli::cli {
+namespace {
+
+std::string describe_tokenizer(const ModelFile& file) {
+  const Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::from_gguf(file.gguf());
+  return tokenizer ? (*tokenizer)->description() : "not readable: " + tokenizer.error().message;
+}
+
+std::vector<TypeSummary> summarise_types(const ModelFile& file, const kernels::KernelTable& kernels) {
+  std::map<uint32_t, TypeSummary> by_type;
+  for (const GgufTensor& tensor : file.gguf().tensors()) {
+    TypeSummary& summary = by_type[tensor.type];
+    summary.type = tensor.type;
+    summary.n_tensors += 1;
+    summary.elements += tensor.elements();
+    summary.bytes += tensor.bytes;
+    summary.supported = kernels.find(tensor.type) != nullptr;
+  }
+  for (const uint32_t type : matrix_types(file)) {
+    TypeSummary& summary = by_type[type];
+    summary.has_matrices = true;
+    summary.with_act_f32 = effective_precision(kernels, type, ActivationPrecision::kF32);
+    summary.with_act_q8 = effective_precision(kernels, type, ActivationPrecision::kQ8);
+  }
+  std::vector<TypeSummary> types;
+  for (const auto& [type, summary] : by_type) types.push_back(summary);
+  return types;
+}
+
+}  // namespace
+
+ModelSummary summarise(const ModelFile& file, Runtime& runtime) {
+  ModelSummary summary;
+  summary.file = &file;
+  summary.tokenizer = describe_tokenizer(file);
+  summary.counts = count_parameters(file);
+  summary.active = summary.counts.active_with_k(file.spec());
+  summary.types = summarise_types(file, runtime.kernels());
+  if (const Result<WeightBytes> weights = count_weight_bytes(file, runtime)) {
+    summary.resident_bytes = weights->shared + weights->experts;
+  }
+  summary.kv_position_bytes_f32 = KvLayout(file.spec(), KvType::kF32).position_bytes();
+  summary.kv_position_bytes_f16 = KvLayout(file.spec(), KvType::kF16).position_bytes();
+  return summary;
+}
+
+std::string describe_gating(const RouterSpec& router) {
+  std::string text;
+  switch (router.gating) {
+    case Gating::kSoftmax:
+      text = "softmax over all experts, then the best k";
+      break;
+    case Gating::kSoftmaxChosen:
+      text = "the best k, then softmax over them";
+      break;
+    case Gating::kSigmoid:
+      text = "sigmoid per expert, then the best k";
+      break;
+  }
+  if (router.renormalise) text += ", weights renormalised";
+  if (router.weight_scale != 1) text += fmt::format(", weights times {:g}", router.weight_scale);
+  if (router.n_groups > 1)
+    text += fmt::format(", best {} of {} groups", router.n_groups_used, router.n_groups);
+  return text;
+}
+
+}  // namespace soli::cli

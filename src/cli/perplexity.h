@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace soli::cli {
+
+/// A text cut into windows, each evaluated by itself.
+struct WindowPlan {
+  std::vector<std::vector<int32_t>> windows;  // BOS, where there is one, and the window's tokens
+  int64_t n_scored = 0;                       // tokens with something before them: what is counted
+};
+
+/// Cuts `tokens` into windows of at most `window` positions, `bos` included, which precedes each. A last
+/// window that would score nothing is left out.
+WindowPlan cut_into_windows(const std::vector<int32_t>& tokens, std::optional<int32_t> bos, int64_t window);
+
+/// Negative log-likelihood of one window.
+struct WindowLoss {
+  double nats = 0;  // summed
+  int64_t n_tokens = 0;
+};
+
+struct Perplexity {
+  int64_t n_tokens = 0;
+  int64_t n_windows = 0;
+  double nats_per_token = 0;
+  /// Standard error of the mean, from how the windows differ (ratio estimator over clusters, Cochran
+  /// 1977, 2.11: tokens of one window are not independent). Absent for fewer than two windows.
+  std::optional<double> nats_error;
+
+  double perplexity() const;
+  /// perplexity * nats_error: first order.
+  std::optional<double> perplexity_error() const;
+};
+
+Perplexity combine(const std::vector<WindowLoss>& losses);
+
+/// Runs all windows through the engine, up to `n_parallel` at once. `on_progress` is told the scored tokens
+/// so far and the windows done; it returns false to stop, upon which the losses of the finished windows are
+/// returned. Fails with the window at fault where the model's values are not finite.
+Result<std::vector<WindowLoss>> evaluate(
+    Engine& engine, const WindowPlan& plan, int64_t n_parallel,
+    const std::function<bool(int64_t, const std::vector<WindowLoss>&)>& on_progress);
+
+}  // namespace soli::cli

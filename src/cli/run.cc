@@ -1,0 +1,145 @@
+// soli run: continue a text, once or in an interactive session.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <utility>
+
+#include "cli/command.h"
+#include "cli/generate.h"
+#include "cli/interactive.h"
+#include "cli/output.h"
+#include "cli/run_options.h"
+#include "cli/run_report.h"
+#include "cli/session.h"
+#include "cli/terminal.h"
+#include "cli/text_input.h"
+
+namespace soli::cli {
+namespace {
+
+/// Prompt and context must fit before the weights are read. An empty prompt is BOS, for a model that has one.
+Result<std::vector<int32_t>> encode_prompt(Session& session, const RunOptions& options,
+                                           const std::string& text) {
+  SOLI_ASSIGN_OR_RETURN(const Tokenizer* const tokenizer, session.tokenizer());
+  SOLI_ASSIGN_OR_RETURN(
+      std::vector<int32_t> tokens,
+      tokenizer->encode(text, {.add_special = true, .parse_special = options.parse_special}));
+  if (tokens.empty() && tokenizer->bos()) tokens.push_back(*tokenizer->bos());
+  if (tokens.empty()) {
+    return fail(ErrorKind::kInvalidArgument,
+                "the prompt is empty, and this model has no token that begins a text; write some text");
+  }
+  const auto n = static_cast<int64_t>(tokens.size());
+  if (n > session.context_length()) {
+    return fail(ErrorKind::kInvalidArgument, "the prompt has {} tokens; the context has room for {}", n,
+                session.context_length());
+  }
+  return tokens;
+}
+
+/// Says so where the request will not run as the model was trained.
+Status check_policy(const ModelSpec& spec, int64_t experts_per_token) {
+  if (experts_per_token == 0) return {};
+  if (!spec.is_moe()) {
+    return fail(ErrorKind::kInvalidArgument, "--experts-per-token {}: this is a dense model",
+                experts_per_token);
+  }
+  if (experts_per_token > spec.router.n_experts) {
+    return fail(ErrorKind::kInvalidArgument, "--experts-per-token {}: the model has {} experts per layer",
+                experts_per_token, spec.router.n_experts);
+  }
+  print_note("soli: --experts-per-token {} is lossy: the model was trained with {}\n", experts_per_token,
+             spec.router.experts_per_token);
+  return {};
+}
+
+/// Loads for one sequence of so many positions.
+Status load(Session& session, const RunOptions& options, int64_t n_positions, RouterObserver* observer) {
+  EngineOptions engine = session.options().engine;
+  engine.max_sequences = 1;
+  engine.max_logit_rows = 1;
+  engine.max_experts_per_token = options.experts_per_token;
+  engine.hooks.observer = observer;
+  return session.load(engine, n_positions);
+}
+
+int64_t positions_needed(const Session& session, const RunOptions& options, int64_t n_prompt) {
+  const int64_t context = session.context_length();
+  if (options.max_new_tokens < 0 || options.max_new_tokens > context - n_prompt) return context;
+  return n_prompt + options.max_new_tokens;
+}
+
+Result<int> run_once(const RunOptions& options, const std::string& text) {
+  SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
+  SOLI_ASSIGN_OR_RETURN(std::vector<int32_t> prompt, encode_prompt(*session, options, text));
+  SOLI_RETURN_IF_ERROR(check_policy(session->spec(), options.experts_per_token));
+  std::optional<ActivationRecorder> recorder;
+  if (options.wants_routing()) recorder.emplace();
+  const int64_t n_positions = positions_needed(*session, options, static_cast<int64_t>(prompt.size()));
+  SOLI_RETURN_IF_ERROR(load(*session, options, n_positions, recorder ? &*recorder : nullptr));
+
+  const InterruptGuard interrupt(InterruptGuard::Second::kEndsProcess);
+  SOLI_ASSIGN_OR_RETURN(const Tokenizer* const tokenizer, session->tokenizer());
+  SOLI_ASSIGN_OR_RETURN(
+      const Generation generation,
+      generate(session->engine(), *tokenizer, make_request(options, *tokenizer, std::move(prompt)), interrupt,
+               [&](std::string_view piece) {
+                 if (!options.json) write_text(piece);
+               }));
+  if (!options.json) write_text("\n");
+  SOLI_RETURN_IF_ERROR(flush_output());
+
+  std::optional<ActivationReport> report;
+  if (recorder) {
+    SOLI_ASSIGN_OR_RETURN(report, report_routing(*session, options, *recorder, generation));
+  }
+  if (options.json) {
+    print_json(run_json(*session, options, generation, options.routing ? report : std::nullopt));
+  } else if (options.routing) {
+    print("\n{}", render_text(*report, ::isatty(STDOUT_FILENO) == 1));
+  }
+  SOLI_RETURN_IF_ERROR(flush_output());
+  print_note("{}\n", timings_line(*session, generation));
+  return generation.reason == FinishReason::kCancelled ? kExitInterrupted : kExitDone;
+}
+
+Result<int> run_interactive(const RunOptions& options) {
+  SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
+  SOLI_RETURN_IF_ERROR(session->tokenizer());
+  SOLI_RETURN_IF_ERROR(check_policy(session->spec(), options.experts_per_token));
+  ActivationRecorder recorder;
+  SOLI_RETURN_IF_ERROR(load(*session, options, session->context_length(), &recorder));
+  return Interactive(*session, options, recorder).run();
+}
+
+Result<int> run(RunOptions options) {
+  if (options.seed < 0) options.seed = random_seed();
+  if (options.prompt) return run_once(options, *options.prompt);
+  if (options.prompt_file.empty() && standard_input_is_terminal() && !options.json)
+    return run_interactive(options);
+  SOLI_ASSIGN_OR_RETURN(const std::string text, options.prompt_file.empty()
+                                                    ? read_standard_input(kMaxPromptBytes)
+                                                    : read_text(options.prompt_file, kMaxPromptBytes));
+  return run_once(options, text);
+}
+
+}  // namespace
+
+Command add_run(CLI::App& program) {
+  CLI::App* const app = program.add_subcommand("run", "Continue a text, once or in an interactive session");
+  const auto options = std::make_shared<RunOptions>();
+  add_run_options(*app, *options);
+  app->footer(
+      "Without -p and -f: an interactive session on a terminal, else the prompt is read from standard "
+      "input.\n"
+      "The text goes to standard output, timings go to standard error. Ctrl-C ends the answer.\n\n"
+      "Examples:\n"
+      "  soli run model.gguf -p \"Once upon a time\" -n 64\n"
+      "  soli run model.gguf -f prompt.txt --temp 0 --json\n"
+      "  soli run model.gguf -p \"The sea\" -n 32 --routing --routing-json choices.json\n"
+      "  soli run model.gguf --memory 12GiB -c 4096");
+  return {app, [options] { return run(*options); }};
+}
+
+}  // namespace soli::cli

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cli/model_options.h"
+#include "engine/request.h"
+#include "format/tokenizer.h"
+
+namespace CLI {
+class App;
+}
+
+namespace soli::cli {
+
+struct RunOptions {
+  ModelOptions model;
+  std::optional<std::string> prompt;
+  std::string prompt_file;
+  int64_t max_new_tokens = -1;
+  int64_t experts_per_token = 0;  // 0: the model's k
+  SamplingParams sampling;
+  int64_t seed = -1;  // -1: a random one
+  bool ignore_eos = false;
+  bool parse_special = false;
+  bool json = false;
+  bool routing = false;
+  std::string routing_json;  // file to write, or ""
+
+  bool wants_routing() const { return routing || !routing_json.empty(); }
+};
+
+void add_run_options(CLI::App& app, RunOptions& options);
+
+/// A seed from the system's source of randomness.
+int64_t random_seed();
+
+/// The request that the options ask for, for a prompt in tokens.
+Request make_request(const RunOptions& options, const Tokenizer& tokenizer, std::vector<int32_t> prompt);
+
+}  // namespace soli::cli

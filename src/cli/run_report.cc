@@ -1,0 +1,103 @@
+#include "cli/run_report.h"
+
+#include "base/units.h"
+#include "cli/precision.h"
+#include "observe/routing_json.h"
+
+namespace soli::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json sampling_json(const SamplingParams& sampling, int64_t seed) {
+  return {{"temperature", sampling.temperature},
+          {"top_k", sampling.top_k},
+          {"top_p", sampling.top_p},
+          {"min_p", sampling.min_p},
+          {"repeat_penalty", sampling.repeat_penalty},
+          {"repeat_last_n", sampling.repeat_last_n},
+          {"seed", seed}};
+}
+
+/// How activations really meet each weight type of this model.
+Json effective_precisions(Session& session) {
+  Json json = Json::object();
+  const kernels::KernelTable& kernels = session.runtime().kernels();
+  for (const uint32_t type : matrix_types(session.file())) {
+    const auto precision = effective_precision(kernels, type, session.options().engine.activations);
+    json[ggml_type_name(type)] = precision ? Json(name_of(*precision)) : Json();
+  }
+  return json;
+}
+
+Json settings_json(Session& session, const RunOptions& options) {
+  const EngineOptions& engine = session.options().engine;
+  const int64_t limit = session.options().memory_bytes;
+  const RouterSpec& router = session.spec().router;
+  const bool fewer = options.experts_per_token > 0;
+  return {{"max_new_tokens", options.max_new_tokens},
+          {"ignore_eos", options.ignore_eos},
+          {"sampling", sampling_json(options.sampling, options.seed)},
+          {"context_length", session.engine().context_length()},
+          {"batch_size", engine.chunk_rows},
+          {"threads", session.runtime().team().size()},
+          {"isa", session.runtime().kernels().isa},
+          {"act", name_of(engine.activations)},
+          {"activations_by_weight_type", effective_precisions(session)},
+          {"kv", name_of(engine.kv_type)},
+          {"memory_limit_bytes", limit == Budget::kUnlimited ? Json() : Json(limit)},
+          {"experts_per_token", fewer ? options.experts_per_token : router.experts_per_token},
+          {"lossy", fewer}};
+}
+
+Json timings_json(const Session& session, const Generation& generation) {
+  return {{"load_seconds", session.load_seconds()},
+          {"prefill_seconds", generation.prefill_seconds},
+          {"prefill_tokens_per_second", generation.prefill_tokens_per_second()},
+          {"decode_seconds", generation.decode_seconds},
+          {"decode_tokens_per_second", generation.decode_tokens_per_second()}};
+}
+
+}  // namespace
+
+std::string timings_line(const Session& session, const Generation& generation) {
+  return fmt::format(
+      "{} prompt tokens in {:.2f} s ({:.1f}/s), {} generated in {:.2f} s ({:.1f}/s; {}), loaded in {:.2f} s, "
+      "peak "
+      "memory {}",
+      generation.n_prompt, generation.prefill_seconds, generation.prefill_tokens_per_second(),
+      generation.tokens.size(), generation.decode_seconds, generation.decode_tokens_per_second(),
+      describe(generation.reason), session.load_seconds(), format_bytes(peak_resident_bytes()));
+}
+
+nlohmann::ordered_json run_json(Session& session, const RunOptions& options, const Generation& generation,
+                                const std::optional<ActivationReport>& report) {
+  Json json = {{"model", session.file().gguf().path()},
+               {"text", generation.text},
+               {"tokens", generation.tokens},
+               {"prompt_tokens", generation.n_prompt},
+               {"finish_reason", name_of(generation.reason)},
+               {"settings", settings_json(session, options)},
+               {"timings", timings_json(session, generation)},
+               {"peak_resident_bytes", peak_resident_bytes()},
+               {"memory_in_use_bytes", session.runtime().budget().used_by_name()}};
+  if (report) json["routing"] = to_json(*report);
+  return json;
+}
+
+Result<ActivationReport> report_routing(const Session& session, const RunOptions& options,
+                                        const ActivationRecorder& recorder, const Generation& generation) {
+  const RequestChoices choices = recorder.choices_of(generation.request);
+  const ParameterCounts counts = count_parameters(session.file());
+  // The last token that was generated has not been through the model.
+  const auto n_generated = static_cast<int64_t>(generation.tokens.size());
+  const int64_t n_processed = generation.n_prompt + std::max<int64_t>(0, n_generated - 1);
+  ActivationReport report = make_report(choices, session.spec(), counts, generation.n_prompt, n_processed);
+  if (!options.routing_json.empty()) {
+    SOLI_RETURN_IF_ERROR(write_routing_json(options.routing_json, choices, session.spec(), counts,
+                                            generation.n_prompt, report));
+  }
+  return report;
+}
+
+}  // namespace soli::cli

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "cli/memory_need.h"
+#include "cli/model_options.h"
+#include "engine/engine.h"
+#include "experts/local_executor.h"
+#include "experts/resident_store.h"
+#include "format/tokenizer.h"
+#include "model/model.h"
+#include "ops/runtime.h"
+
+namespace soli::cli {
+
+/// One model, opened and then loaded, with the engine that runs it. Errors show before the long work starts:
+/// open() reads no weights, so that a command can check its input against the model first.
+class Session {
+ public:
+  /// Opens the file and makes the runtime (SOLI_ISA is obeyed). Fails for what ModelFile and Runtime refuse.
+  static Result<std::unique_ptr<Session>> open(const ModelOptions& options);
+
+  const ModelFile& file() const { return model_ ? model_->file() : *file_; }
+  const ModelSpec& spec() const { return file().spec(); }
+  Runtime& runtime() { return *runtime_; }
+  const ModelOptions& options() const { return options_; }
+  /// Positions of one sequence.
+  int64_t context_length() const;
+  /// Made at the first call. Fails for a vocabulary that soli cannot read.
+  Result<const Tokenizer*> tokenizer();
+
+  /// Loads the weights and makes the engine. `engine` begins as a copy of options().engine. `n_positions` as
+  /// in count_memory_need. Fails with kLimit where the memory limit is too small, naming the least that would
+  /// fit.
+  Status load(const EngineOptions& engine, int64_t n_positions);
+  Engine& engine() { return *engine_; }
+  double load_seconds() const { return load_seconds_; }
+
+ private:
+  explicit Session(const ModelOptions& options) : options_(options) {}
+  Status load_model(const MemoryNeed& need);
+
+  const ModelOptions options_;
+  std::unique_ptr<Runtime> runtime_;
+  std::optional<ModelFile> file_;  // until load() gives it to the model
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<ResidentExpertStore> store_;
+  std::unique_ptr<LocalExecutor> executor_;
+  std::unique_ptr<Engine> engine_;
+  double load_seconds_ = 0;
+};
+
+/// Largest resident set of this process so far.
+int64_t peak_resident_bytes();
+
+}  // namespace soli::cli
