@@ -1,9 +1,9 @@
 #include "model/model_file.h"
 
-#include <optional>
 #include <utility>
 
-#include "base/check.h"
+#include "base/utf8.h"
+#include "format/tokenizer_spec.h"
 
 namespace soli {
 namespace {
@@ -34,6 +34,7 @@ class Binder {
 
   Status bind() {
     SOLI_RETURN_IF_ERROR(read_sizes_from_shapes());
+    if (!spec_.is_moe()) SOLI_RETURN_IF_ERROR(refuse_experts());
     for (const LinearSlot& slot : file_.family_->linears) SOLI_RETURN_IF_ERROR(bind_slot(slot));
     for (const VectorSlot& slot : file_.family_->vectors) SOLI_RETURN_IF_ERROR(bind_slot(slot));
     file_.experts_.resize(static_cast<size_t>(spec_.n_layers));
@@ -61,7 +62,12 @@ class Binder {
     const GgufTensor* embedding = find("token_embd.weight");
     if (embedding == nullptr) return missing("token_embd.weight");
     spec_.vocab_size = embedding->dims[1];
+    if (spec_.vocab_size > static_cast<int64_t>(kMaxVocabularyTokens)) {
+      return fail(ErrorKind::kLimit, "tensor {}: it has {} tokens; at most {} are allowed", embedding->name,
+                  spec_.vocab_size, kMaxVocabularyTokens);
+    }
     take_rows("blk.{}.ffn_gate.weight", 0, spec_.ffn_width);
+    if (!spec_.is_moe()) return {};
     const int64_t first_moe = spec_.n_leading_dense_layers;
     take_rows("blk.{}.ffn_gate_exps.weight", first_moe, spec_.expert_width);
     take_rows("blk.{}.ffn_gate.0.weight", first_moe, spec_.expert_width);
@@ -71,6 +77,20 @@ class Binder {
 
   void take_rows(const std::string& pattern, int64_t layer, int64_t& width) const {
     if (const GgufTensor* tensor = find(tensor_name(pattern, layer))) width = tensor->dims[1];
+  }
+
+  /// A file without an expert_count is dense; if it has experts, then the key is what is wrong.
+  Status refuse_experts() const {
+    for (const ExpertSlot& slot : file_.family_->experts) {
+      for (int64_t layer = 0; layer < spec_.n_layers; ++layer) {
+        const GgufTensor* tensor = find(tensor_name(slot.merged_pattern, layer));
+        if (tensor == nullptr) tensor = find(tensor_name(slot.single_pattern, layer, 0));
+        if (tensor == nullptr) continue;
+        return fail(ErrorKind::kMalformed, "{}.expert_count: it is missing or 0, and there is a tensor {}",
+                    spec_.architecture, tensor->name);
+      }
+    }
+    return {};
   }
 
   Status bind_slot(const LinearSlot& slot) {
@@ -100,6 +120,10 @@ class Binder {
     if (const GgufTensor* tensor = claim(find(name))) {
       if (tensor->dims != std::array<int64_t, 4>{cols, rows, 1, 1}) {
         return wrong_shape(*tensor, fmt::format("[{}, {}]", cols, rows));
+      }
+      if (!slot.fused_pattern.empty() && find(tensor_name(slot.fused_pattern, layer)) != nullptr) {
+        return fail(ErrorKind::kMalformed, "tensor {}: {} is there too, and only one of them can hold",
+                    tensor->name, tensor_name(slot.fused_pattern, layer));
       }
       bound.weight = {tensor, 0, rows, cols};
       SOLI_RETURN_IF_ERROR(bind_bias(slot, layer, slot.bias_pattern, 0, rows, bound));
@@ -175,8 +199,10 @@ class Binder {
     }
     for (int64_t e = 0; e < n_experts; ++e) {
       const GgufTensor* single = claim(find(tensor_name(slot.single_pattern, layer, e)));
-      if (single == nullptr)
-        return missing(e == 0 ? merged_name : tensor_name(slot.single_pattern, layer, e));
+      if (single == nullptr) {
+        const bool none = e == 0 && find(tensor_name(slot.single_pattern, layer, 1)) == nullptr;
+        return missing(none ? merged_name : tensor_name(slot.single_pattern, layer, e));
+      }
       if (single->dims != std::array<int64_t, 4>{cols, rows, 1, 1}) {
         return wrong_shape(*single, fmt::format("[{}, {}]", cols, rows));
       }
@@ -189,11 +215,10 @@ class Binder {
     for (size_t i = 0; i < claimed_.size(); ++i) {
       if (claimed_[i]) continue;
       const GgufTensor& tensor = file_.gguf_.tensors()[i];
-      const bool of_experts = tensor.name.find("_exps.") != std::string::npos;
       return fail(ErrorKind::kUnsupported,
-                  "tensor {}: a {} model with {} layers and {}.expert_count {} has no place for it{}",
-                  tensor.name, spec_.architecture, spec_.n_layers, spec_.architecture, spec_.router.n_experts,
-                  of_experts && !spec_.is_moe() ? "; expert tensors need an expert_count" : "");
+                  "tensor {}: a {} model with {} layers and {}.expert_count {} has no place for it",
+                  tensor.name, spec_.architecture, spec_.n_layers, spec_.architecture,
+                  spec_.router.n_experts);
     }
     return {};
   }
@@ -212,7 +237,7 @@ Result<ModelFile> ModelFile::open(const std::string& path) {
     file.family_ = find_family(architecture);
     if (file.family_ == nullptr) {
       return fail(ErrorKind::kUnsupported, "general.architecture: '{}' is not supported; these are: {}",
-                  architecture, fmt::join(family_names(), ", "));
+                  printable(architecture), fmt::join(family_names(), ", "));
     }
     SOLI_ASSIGN_OR_RETURN(file.spec_, read_spec(file.gguf_, *file.family_));
     return Binder(file).bind();

@@ -19,6 +19,7 @@ inline constexpr int64_t kMaxHeads = int64_t{1} << 14;
 inline constexpr int64_t kMaxHeadDim = int64_t{1} << 14;
 inline constexpr int64_t kMaxExperts = int64_t{1} << 16;
 inline constexpr int64_t kMaxContextLength = int64_t{1} << 30;
+inline constexpr int64_t kMaxFfnWidth = int64_t{1} << 30;
 
 /// Rows [first_row, first_row + rows) of a tensor seen as a matrix; experts of a 3-D tensor follow one
 /// another.

@@ -1,10 +1,18 @@
 #include <cmath>
 #include <string>
+#include <type_traits>
 
+#include "base/utf8.h"
 #include "model/model_file.h"
 
 namespace soli {
 namespace {
+
+// Wide around every published model. Outside of them, angles are no longer numbers.
+constexpr double kMinRopeBase = 1e-6;
+constexpr double kMaxRopeBase = 1e12;
+constexpr double kMinRopeScale = 1e-6;
+constexpr double kMaxRopeScale = 1e6;
 
 /// Reads one metadata key into its field of the spec.
 Status read_key(const GgufMetadata& metadata, const KeySlot& slot, ModelSpec& spec) {
@@ -27,8 +35,10 @@ Status read_key(const GgufMetadata& metadata, const KeySlot& slot, ModelSpec& sp
   return {};
 }
 
-/// Fails unless low <= value <= high.
-Status check_range(const ModelSpec& spec, const char* suffix, int64_t value, int64_t low, int64_t high) {
+/// Fails unless low <= value <= high. NaN is in no range.
+template <typename Number>
+Status check_range(const ModelSpec& spec, const char* suffix, Number value, std::type_identity_t<Number> low,
+                   std::type_identity_t<Number> high) {
   if (value >= low && value <= high) return {};
   return fail(ErrorKind::kMalformed, "{}.{}: {} is not allowed; {} to {}", spec.architecture, suffix, value,
               low, high);
@@ -51,8 +61,8 @@ Status finish_attention(ModelSpec& spec) {
   if (spec.n_kv_heads == 0) spec.n_kv_heads = spec.n_heads;
   SOLI_RETURN_IF_ERROR(check_range(spec, "attention.head_count_kv", spec.n_kv_heads, 1, spec.n_heads));
   if (spec.n_heads % spec.n_kv_heads != 0) {
-    return fail(ErrorKind::kMalformed, "{}.attention.head_count: {} is not a multiple of head_count_kv, {}",
-                spec.architecture, spec.n_heads, spec.n_kv_heads);
+    return fail(ErrorKind::kMalformed, "{}.attention.head_count_kv: {} does not divide head_count, {}",
+                spec.architecture, spec.n_kv_heads, spec.n_heads);
   }
   if (spec.head_dim == 0) {
     if (spec.hidden_size % spec.n_heads != 0) {
@@ -74,28 +84,27 @@ Status finish_rope(const GgufMetadata& metadata, ModelSpec& spec) {
     return fail(ErrorKind::kMalformed, "{}.rope.dimension_count: {} is odd; elements rotate in pairs",
                 spec.architecture, spec.rope_dims);
   }
-  if (!(spec.rope_base > 0)) {
-    return fail(ErrorKind::kMalformed, "{}.rope.freq_base: {} is not above 0", spec.architecture,
-                spec.rope_base);
-  }
+  SOLI_RETURN_IF_ERROR(check_range(spec, "rope.freq_base", spec.rope_base, kMinRopeBase, kMaxRopeBase));
   const std::string key = spec.architecture + ".rope.scaling.type";
   SOLI_ASSIGN_OR_RETURN(const std::string_view scaling, metadata.get_string_or(key, "linear"));
   if (scaling == "none" || spec.rope_scale == 0) {
     spec.rope_scale = 1;  // 0 stands for "no scaling" in older files
   } else if (scaling != "linear") {
-    return fail(ErrorKind::kUnsupported, "{}: '{}' is not supported; none and linear are", key, scaling);
+    return fail(ErrorKind::kUnsupported, "{}: '{}' is not supported; none and linear are", key,
+                printable(scaling));
   }
-  if (!(spec.rope_scale > 0)) {
-    return fail(ErrorKind::kMalformed, "{}.rope.scaling.factor: {} is not above 0", spec.architecture,
-                spec.rope_scale);
-  }
-  return {};
+  return check_range(spec, "rope.scaling.factor", spec.rope_scale, kMinRopeScale, kMaxRopeScale);
 }
 
-Status check_router(const ModelSpec& spec) {
-  const RouterSpec& router = spec.router;
+/// Checks what the file says about experts, and forgets it where there are none: nothing then bounds it.
+Status finish_feed_forward(ModelSpec& spec) {
+  RouterSpec& router = spec.router;
+  SOLI_RETURN_IF_ERROR(check_range(spec, "feed_forward_length", spec.ffn_width, 0, kMaxFfnWidth));
   SOLI_RETURN_IF_ERROR(check_range(spec, "expert_count", router.n_experts, 0, kMaxExperts));
-  if (!spec.is_moe()) return {};
+  if (!spec.is_moe()) {
+    router.experts_per_token = spec.shared_expert_width = 0;
+    return {};
+  }
   if (router.experts_per_token < 1 || router.experts_per_token > router.n_experts) {
     return fail(ErrorKind::kMalformed,
                 "{0}.expert_used_count: {1} is not allowed with {0}.expert_count {2}; 1 to {2}",
@@ -115,7 +124,7 @@ Result<ModelSpec> read_spec(const GgufFile& gguf, const Family& family) {
   SOLI_RETURN_IF_ERROR(check_sizes(spec));
   SOLI_RETURN_IF_ERROR(finish_attention(spec));
   SOLI_RETURN_IF_ERROR(finish_rope(metadata, spec));
-  SOLI_RETURN_IF_ERROR(check_router(spec));
+  SOLI_RETURN_IF_ERROR(finish_feed_forward(spec));
   return spec;
 }
 

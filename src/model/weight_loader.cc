@@ -33,13 +33,17 @@ Result<size_t> WeightLoader::add(const TensorRows& rows) {
 }
 
 Status WeightLoader::load(const LoadProgress& progress) {
+  if (planned_.empty()) return {};
   SOLI_ASSIGN_OR_RETURN(slab_, Slab::allocate(runtime_.budget(), name_, packed_bytes_));
   for (Planned& planned : planned_) planned.matrix.data = slab_.data() + planned.slab_offset;
 
   const std::vector<Chunk> chunks = cut_into_chunks();
   int64_t scratch_bytes = 0;
-  for (const Planned& planned : planned_)
+  int64_t total_bytes = 0;  // without the gaps between matrices
+  for (const Planned& planned : planned_) {
     scratch_bytes = std::max(scratch_bytes, planned.matrix.strip_bytes());
+    total_bytes += planned.matrix.packed_bytes();
+  }
   std::vector<std::vector<std::byte>> scratch(static_cast<size_t>(runtime_.team().size()));
 
   std::mutex mutex;
@@ -59,8 +63,10 @@ Status WeightLoader::load(const LoadProgress& progress) {
         }
         const int64_t strips = chunk.end_strip - chunk.first_strip;
         bytes_done.fetch_add(strips * planned_[chunk.matrix].matrix.strip_bytes(), std::memory_order_relaxed);
-        if (progress && member == 0) progress(bytes_done.load(std::memory_order_relaxed), packed_bytes_);
+        if (progress && member == 0) progress(bytes_done.load(std::memory_order_relaxed), total_bytes);
       });
+  // The last chunk need not have been this thread's.
+  if (first_error && progress) progress(total_bytes, total_bytes);
   return first_error;
 }
 

@@ -51,12 +51,26 @@ class GgufRewrite {
     std::erase_if(entries_, [&](const auto& entry) { return entry.key == key; });
     return *this;
   }
+  /// Makes it a file of another family; the keys "<architecture>.*" follow.
+  GgufRewrite& set_architecture(const std::string& architecture) {
+    const auto at = std::find_if(entries_.begin(), entries_.end(),
+                                 [](const auto& entry) { return entry.key == "general.architecture"; });
+    SOLI_CHECK(at != entries_.end(), "no general.architecture");
+    const std::string old_prefix = at->value.bytes + ".";
+    at->value = GgufValue::of_string(architecture);
+    for (auto& entry : entries_) {
+      if (entry.key.starts_with(old_prefix))
+        entry.key = architecture + "." + entry.key.substr(old_prefix.size());
+    }
+    return *this;
+  }
   GgufRewrite& remove_tensor(const std::string& name) {
     std::erase_if(tensors_, [&](const Tensor& tensor) { return tensor.name == name; });
     return *this;
   }
   /// Free to be changed, added to and reordered; data must keep to type and dims.
   std::vector<Tensor>& tensors() { return tensors_; }
+  const std::vector<Tensor>& tensors() const { return tensors_; }
   Tensor& tensor(const std::string& name) {
     const auto at =
         std::find_if(tensors_.begin(), tensors_.end(), [&](const Tensor& t) { return t.name == name; });
