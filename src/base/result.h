@@ -34,9 +34,11 @@ tl::unexpected<Error> fail(ErrorKind kind, fmt::format_string<Args...> format, A
   return tl::unexpected<Error>(Error{kind, fmt::format(format, std::forward<Args>(args)...)});
 }
 
-/// Puts "context: " before an error's message, for a caller that knows the file or request at fault.
+/// Puts "context: " before an error's message, unless it stands there already, for a caller that knows the
+/// file or request at fault.
 inline tl::unexpected<Error> in_context(const std::string& context, Error error) {
-  error.message = context + ": " + error.message;
+  const std::string prefix = context + ": ";
+  if (!error.message.starts_with(prefix)) error.message = prefix + error.message;
   return tl::unexpected<Error>(std::move(error));
 }
 
