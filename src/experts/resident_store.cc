@@ -47,6 +47,7 @@ Result<std::unique_ptr<ResidentExpertStore>> ResidentExpertStore::load(const Mod
       if (!spec.is_moe_layer(layer)) continue;
       for (int64_t e = 0; e < spec.router.n_experts; ++e) {
         ExpertWeights& expert = store->experts_[store->index(layer, e)];
+        expert.activation = spec.activation;
         for (PackedMatrix* matrix : {&expert.gate, &expert.up, &expert.down})
           *matrix = loader.matrix(numbers[next++]);
       }

@@ -114,6 +114,8 @@ struct KernelTable {
   void (*sigmoid)(const float* x, int64_t n, float* out);
   /// out = silu(gate) * up (Shazeer 2020). out may be gate.
   void (*swiglu)(const float* gate, const float* up, int64_t n, float* out);
+  /// g = min(gate, 7), u = clamp(up, -7, 7): out = g * sigmoid(1.702 g) * (u + 1) (gpt-oss). out may be gate.
+  void (*swiglu_clamped)(const float* gate, const float* up, int64_t n, float* out);
   /// out = a + b. out may be a.
   void (*add)(const float* a, const float* b, int64_t n, float* out);
   /// out += w * x, one fused multiply-add per element.

@@ -44,6 +44,7 @@ constinit const KernelTable kTable = {
     .softmax = softmax,
     .sigmoid = sigmoid,
     .swiglu = swiglu,
+    .swiglu_clamped = swiglu_clamped,
     .add = add,
     .add_scaled = add_scaled,
     .quantize_q8 = quantize_q8,

@@ -38,6 +38,21 @@ inline void sigmoid(const float* x, int64_t n, float* out) {
   }
 }
 
+/// 1 / (1 + e^-x)
+inline F32 logistic(F32 x) {
+  return S::div(S::set1(1.0F), S::add(S::set1(1.0F), exp(S::sub(S::set1(0.0F), x))));
+}
+
+inline void swiglu_clamped(const float* gate, const float* up, int64_t n, float* out) {
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const F32 limit = S::set1(7.0F);
+    const F32 g = S::min(load_up_to(gate + i, n - i, 0.0F), limit);
+    const F32 u = S::max(S::min(load_up_to(up + i, n - i, 0.0F), limit), S::set1(-7.0F));
+    const F32 gated = S::mul(g, logistic(S::mul(S::set1(1.702F), g)));
+    store_up_to(out + i, S::mul(gated, S::add(u, S::set1(1.0F))), n - i);
+  }
+}
+
 inline void swiglu(const float* gate, const float* up, int64_t n, float* out) {
   for (int64_t i = 0; i < n; i += kLanes) {
     const F32 g = load_up_to(gate + i, n - i, 0.0F);

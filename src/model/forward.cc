@@ -122,7 +122,7 @@ class Step {
     const std::array<const Linear*, 2> maps = {&gate, &up};
     const std::array<MatrixView<float>, 2> outputs = {gated, upped};
     linear_group(context_, maps, view(Buffer::kNormed), outputs);
-    swiglu(context_, gated, upped, gated);
+    activate_rows(context_, spec_.activation, gated, upped, gated);
     linear(context_, down, gated, out);
   }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "ops/elementwise.h"
 #include "ops/rope.h"
 
 namespace soli {
@@ -62,6 +63,7 @@ struct ModelSpec {
   int64_t expert_width = 0;         // of routed experts; the tensor's shape decides
   int64_t shared_expert_width = 0;  // 0: none
   int64_t n_leading_dense_layers = 0;
+  Activation activation = Activation::kSwiGlu;
   RouterSpec router;
 
   bool is_moe() const { return router.n_experts > 0; }

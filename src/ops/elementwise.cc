@@ -49,12 +49,24 @@ void add(OpContext& context, MatrixView<const float> a, MatrixView<const float> 
            [&](int64_t r) { context.kernels.add(a.row(r), b.row(r), a.cols, out.row(r)); });
 }
 
-void swiglu(OpContext& context, MatrixView<const float> gate, MatrixView<const float> up,
-            MatrixView<float> out) {
+void activate(const OpContext& context, Activation activation, const float* gate, const float* up, int64_t n,
+              float* out) {
+  switch (activation) {
+    case Activation::kSwiGlu:
+      context.kernels.swiglu(gate, up, n, out);
+      return;
+    case Activation::kSwiGluClamped:
+      context.kernels.swiglu_clamped(gate, up, n, out);
+      return;
+  }
+}
+
+void activate_rows(OpContext& context, Activation activation, MatrixView<const float> gate,
+                   MatrixView<const float> up, MatrixView<float> out) {
   check_same_shape(gate, up);
   check_same_shape(gate, out);
   for_rows(context, gate.rows, gate.cols,
-           [&](int64_t r) { context.kernels.swiglu(gate.row(r), up.row(r), gate.cols, out.row(r)); });
+           [&](int64_t r) { activate(context, activation, gate.row(r), up.row(r), gate.cols, out.row(r)); });
 }
 
 }  // namespace soli

@@ -18,8 +18,15 @@ void rms_norm_heads(OpContext& context, MatrixView<float> x, std::span<const flo
 /// out = a + b, row by row. out may be a.
 void add(OpContext& context, MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> out);
 
-/// out = silu(gate) * up, row by row. out may be gate.
-void swiglu(OpContext& context, MatrixView<const float> gate, MatrixView<const float> up,
-            MatrixView<float> out);
+/// The non-linearity between gate, up and down; formulas at the kernels of the same names.
+enum class Activation { kSwiGlu, kSwiGluClamped };
+
+/// The activation of n pairs of gate and up. out may be gate.
+void activate(const OpContext& context, Activation activation, const float* gate, const float* up, int64_t n,
+              float* out);
+
+/// The same, row by row. out may be gate.
+void activate_rows(OpContext& context, Activation activation, MatrixView<const float> gate,
+                   MatrixView<const float> up, MatrixView<float> out);
 
 }  // namespace soli

@@ -39,7 +39,7 @@ std::vector<WorkItem> cut_into_items(const RowsByExpert& grouped, std::span<cons
   return items;
 }
 
-/// h[slot] = silu(gate x) * up x for the item's part of the expert's width.
+/// h[slot] = activation(gate x, up x) for the item's part of the expert's width.
 void gate_and_up(const OpContext& context, const WorkItem& item, const RowsByExpert& grouped,
                  const Activations& x, MatrixView<float> h) {
   alignas(64) std::array<float, kTileRows * kTileCols> gate;
@@ -56,8 +56,8 @@ void gate_and_up(const OpContext& context, const WorkItem& item, const RowsByExp
   const int64_t n = rows_of_strips(item.expert->gate, item.first_strip, item.n_strips);
   for (int64_t i = 0; i < item.n_calls; ++i) {
     const int32_t slot = grouped.slots[static_cast<size_t>(item.first_call + i)];
-    context.kernels.swiglu(gate_rows[static_cast<size_t>(i)], up_rows[static_cast<size_t>(i)], n,
-                           h.row(slot) + item.first_strip * kernels::kStripRows);
+    activate(context, item.expert->activation, gate_rows[static_cast<size_t>(i)],
+             up_rows[static_cast<size_t>(i)], n, h.row(slot) + item.first_strip * kernels::kStripRows);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/matrix.h"
 #include "ops/context.h"
+#include "ops/elementwise.h"
 #include "ops/matmul.h"
 
 namespace soli {
@@ -15,6 +16,7 @@ struct ExpertWeights {
   PackedMatrix gate;  // [expert_width][hidden]
   PackedMatrix up;    // [expert_width][hidden]
   PackedMatrix down;  // [hidden][expert_width]
+  Activation activation = Activation::kSwiGlu;
 };
 
 /// The calls of one layer, grouped by expert: group g is the calls of experts[g], slots [begin[g], begin[g +
@@ -39,8 +41,8 @@ struct ExpertLease {
   ExpertWeights weights;
 };
 
-/// y[slot] = down(silu(gate(x[row])) * up(x[row])) for the calls of the leased experts' groups. Unweighted.
-/// Each expert's weights are read once for all its rows. x is [rows][hidden], h is scratch of
+/// y[slot] = down(activation(gate(x[row]), up(x[row]))) for the calls of the leased experts' groups.
+/// Unweighted. Each expert's weights are read once for all its rows. x is [rows][hidden], h is scratch of
 /// [slots][expert_width], y is [slots][hidden]; other slots' y stays as it is.
 void moe_ffn(OpContext& context, const RowsByExpert& grouped, std::span<const ExpertLease> leases,
              MatrixView<const float> x, MatrixView<float> h, MatrixView<float> y);

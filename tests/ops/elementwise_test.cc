@@ -22,7 +22,7 @@ TEST_P(Elementwise, RowsWithStridesAreIndependentOfThreads) {
     std::vector<float> norm(9 * 33), sum(9 * 33), gated(9 * 33), expected(33);
     rms_norm(context, rows_a, weight, 1e-6F, {norm.data(), 9, 33});
     add(context, rows_a, rows_b, {sum.data(), 9, 33});
-    swiglu(context, rows_a, rows_b, {gated.data(), 9, 33});
+    activate_rows(context, Activation::kSwiGlu, rows_a, rows_b, {gated.data(), 9, 33});
     for (int64_t r = 0; r < 9; ++r) {
       GetParam()->rms_norm(rows_a.row(r), weight.data(), 33, 1e-6F, expected.data());
       EXPECT_EQ(std::memcmp(norm.data() + r * 33, expected.data(), 33 * 4), 0);
@@ -55,7 +55,7 @@ TEST_P(Elementwise, NoRowsIsNoWork) {
   float nothing = 3;
   rms_norm(context, {&nothing, 0, 8}, weight, 1e-6F, {&nothing, 0, 8});
   add(context, {&nothing, 0, 8}, {&nothing, 0, 8}, {&nothing, 0, 8});
-  swiglu(context, {&nothing, 0, 8}, {&nothing, 0, 8}, {&nothing, 0, 8});
+  activate_rows(context, Activation::kSwiGlu, {&nothing, 0, 8}, {&nothing, 0, 8}, {&nothing, 0, 8});
   EXPECT_EQ(nothing, 3);
 }
 

@@ -48,7 +48,7 @@ struct TestMatrix {
 struct TestExpert {
   TestExpert(const kernels::WeightKernels& type, int64_t hidden, int64_t width, Rng& rng)
       : gate(type, width, hidden, rng), up(type, width, hidden, rng), down(type, hidden, width, rng) {}
-  ExpertWeights weights() const { return {gate.packed, up.packed, down.packed}; }
+  ExpertWeights weights() const { return {gate.packed, up.packed, down.packed, Activation::kSwiGlu}; }
   std::vector<double> run(const std::vector<double>& x) const {
     const auto g = gate.times(x);
     auto h = up.times(x);
@@ -172,6 +172,21 @@ INSTANTIATE_TEST_SUITE_P(
                                      Shape{"Q4_0", 6, 2, 96, 64, 130}, Shape{"Q4_K", 4, 2, 256, 512, 5},
                                      Shape{"Q5_K", 4, 1, 512, 256, 20}, Shape{"Q6_K", 3, 3, 256, 256, 66},
                                      Shape{"Q8_0", 384, 8, 32, 32, 0})));
+
+TEST(Activation, ClampedSwiGluOfKnownValues) {
+  for (const std::string_view isa : kernels::available_isas()) {
+    const auto runtime = std::move(*Runtime::create({.n_threads = 1, .isa = isa}));
+    const OpContext context{runtime->team(), runtime->kernels()};
+    const std::vector<float> gate = {10, 0, -100, 7};
+    const std::vector<float> up = {10, 3, 5, -20};
+    std::vector<float> out(4);
+    activate(context, Activation::kSwiGluClamped, gate.data(), up.data(), 4, out.data());
+    EXPECT_FLOAT_EQ(out[0], 55.999625F);
+    EXPECT_FLOAT_EQ(out[1], 0);
+    EXPECT_NEAR(out[2], 0, 1e-6);
+    EXPECT_FLOAT_EQ(out[3], -41.999719F);
+  }
+}
 
 TEST(GroupByExpert, KeepsSlotsInOrderAndPassesOverIdleExperts) {
   RowsByExpert grouped;
