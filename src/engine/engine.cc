@@ -111,19 +111,19 @@ Status Engine::validate(const RoutingPolicy& policy) const {
 bool Engine::step() {
   const Plan& plan = scheduler_.plan();
   if (plan.parts.empty()) return false;
-  const auto logits = forward(model_, plan.batch, kv_, context_, workspace_, experts_, options_.hooks);
+  const auto output = forward(model_, plan.batch, kv_, context_, workspace_, experts_, options_.hooks);
   std::vector<Scheduler::Outcome> outcomes;
   int64_t logit_row = 0;
   for (const PlannedRows& part : plan.parts) {
-    if (!logits) {
-      outcomes.push_back({.new_tokens = {}, .finish = FinishReason::kFailed, .error = logits.error()});
+    if (!output) {
+      outcomes.push_back({.new_tokens = {}, .finish = FinishReason::kFailed, .error = output.error()});
       continue;
     }
     const auto rows =
         std::span(plan.batch.rows).subspan(static_cast<size_t>(part.begin), static_cast<size_t>(part.n));
     const int64_t n_wanted =
         std::count_if(rows.begin(), rows.end(), [](const BatchRow& row) { return row.want_logits; });
-    outcomes.push_back(outcome_of(part, rows, logits->row_range(logit_row, n_wanted)));
+    outcomes.push_back(outcome_of(part, rows, output->logits.row_range(logit_row, n_wanted)));
     logit_row += n_wanted;
   }
   count(plan);

@@ -25,7 +25,7 @@ struct EngineOptions {
   int64_t max_logit_rows = 128;
   int64_t max_experts_per_token = 0;  // that a request may ask for; 0: the model's k
   KvType kv_type = KvType::kF16;
-  ActivationPrecision activations = ActivationPrecision::kF32;
+  ActivationPrecision activations = ActivationPrecision::kQ8;  // of quantised weights
   Hooks hooks = {};  // borrowed; called on the thread that steps
 };
 

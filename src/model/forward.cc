@@ -36,7 +36,7 @@ class Step {
     }
   }
 
-  Result<MatrixView<const float>> run() {
+  Result<StepOutput> run() {
     embed();
     for (int64_t layer = 0; layer < spec_.n_layers; ++layer) {
       const LayerWeights& weights = model_.layer(layer);
@@ -47,7 +47,7 @@ class Step {
       SOLI_RETURN_IF_ERROR(feed_forward(layer, weights));
       add_sublayer();
     }
-    return output_logits();
+    return output();
   }
 
  private:
@@ -189,8 +189,8 @@ class Step {
     });
   }
 
-  /// Logits of the rows that want them.
-  MatrixView<const float> output_logits() {
+  /// Last norm and output head, for the rows that want logits.
+  StepOutput output() {
     std::vector<int64_t> wanted;
     for (int64_t row = 0; row < n_rows_; ++row) {
       if (batch_.rows[static_cast<size_t>(row)].want_logits) wanted.push_back(row);
@@ -209,7 +209,7 @@ class Step {
           std::all_of(logits.row(i), logits.row(i) + logits.cols, [](float x) { return std::isfinite(x); });
       if (!finite) workspace_.row_failed[static_cast<size_t>(wanted[static_cast<size_t>(i)])] = 1;
     }
-    return logits;
+    return {logits, gathered};
   }
 
   float epsilon() const { return static_cast<float>(spec_.norm_epsilon); }
@@ -229,9 +229,8 @@ class Step {
 
 }  // namespace
 
-Result<MatrixView<const float>> forward(const Model& model, const Batch& batch, const KvLayout& kv,
-                                        OpContext& context, Workspace& workspace, ExpertExecutor& experts,
-                                        const Hooks& hooks) {
+Result<StepOutput> forward(const Model& model, const Batch& batch, const KvLayout& kv, OpContext& context,
+                           Workspace& workspace, ExpertExecutor& experts, const Hooks& hooks) {
   return Step(model, batch, kv, context, workspace, experts, hooks).run();
 }
 

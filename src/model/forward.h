@@ -12,13 +12,19 @@
 
 namespace soli {
 
-/// One step of the model over a batch: writes the rows' keys and values to their pages and returns the logits
-/// of the rows that want them, [wanted rows][vocab], in the order of the batch; valid until the next step on
-/// this workspace. Where a row's values are not finite, workspace.row_failed says so and its logits mean
+/// What a step computed for the rows that want logits, in the order of the batch; valid until the next step
+/// on the workspace.
+struct StepOutput {
+  MatrixView<const float> logits;  // [wanted rows][vocab]
+  MatrixView<const float>
+      hidden;  // [wanted rows][hidden] after the last norm: what the output head multiplies
+};
+
+/// One step of the model over a batch: writes the rows' keys and values to their pages and computes the rows
+/// that want logits. Where a row's values are not finite, workspace.row_failed says so and its output means
 /// nothing; no other row notices. Fails only where experts cannot be had. Bits of a row depend on its own
 /// sequence alone.
-Result<MatrixView<const float>> forward(const Model& model, const Batch& batch, const KvLayout& kv,
-                                        OpContext& context, Workspace& workspace, ExpertExecutor& experts,
-                                        const Hooks& hooks);
+Result<StepOutput> forward(const Model& model, const Batch& batch, const KvLayout& kv, OpContext& context,
+                           Workspace& workspace, ExpertExecutor& experts, const Hooks& hooks);
 
 }  // namespace soli

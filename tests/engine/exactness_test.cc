@@ -5,9 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
+#include <utility>
 
 #include "base/rng.h"
+#include "support/gguf_rewrite.h"
 #include "support/loaded_engine.h"
+#include "support/temporary_folder.h"
 
 namespace soli {
 namespace {
@@ -161,6 +165,72 @@ TEST(Exactness, ABudgetThatForcesRecomputationChangesNothing) {
   EXPECT_EQ(refused.reason, FinishReason::kFailed);
   ASSERT_TRUE(refused.error);
   EXPECT_THAT(refused.error->message, testing::HasSubstr("kv pages"));
+}
+
+/// A copy of a golden model in which the embedding of one token is not finite.
+std::string model_with_bad_token(const std::string& name, int32_t token, const std::string& path) {
+  GgufRewrite copy(GoldenCase(name).model_path());
+  GgufRewrite::Tensor head = copy.tensor("token_embd.weight");
+  head.name = "output.weight";
+  const auto& tensors = std::as_const(copy).tensors();
+  const bool tied = std::none_of(tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == head.name; });
+  if (tied) copy.tensors().push_back(head);
+  auto& embedding = copy.tensor("token_embd.weight");
+  SOLI_CHECK(embedding.type == kGgmlF32);
+  const float bad = std::numeric_limits<float>::quiet_NaN();
+  const auto row_bytes = static_cast<size_t>(embedding.dims[0]) * sizeof(float);
+  std::memcpy(embedding.data.data() + static_cast<size_t>(token) * row_bytes + 4, &bad, sizeof(bad));
+  return copy.write(path);
+}
+
+TEST(Exactness, ARequestWhoseValuesAreNotFiniteFailsAlone) {
+  const TemporaryFolder folder;
+  for (const char* name : {"olmoe", "qwen3-dense", "mixtral-small-q8_0"}) {
+    for (const ActivationPrecision activations : {ActivationPrecision::kF32, ActivationPrecision::kQ8}) {
+      SCOPED_TRACE(name);
+      auto loaded = LoadedEngine::create(model_with_bad_token(name, 77, folder / "model.gguf"),
+                                         {.n_threads = 2}, {.activations = activations});
+      ASSERT_TRUE(loaded) << loaded.error().message;
+      const Request good = {.prompt = {1, 2, 3, 4, 5},
+                            .max_new_tokens = 1,
+                            .sampling = {.temperature = 0},
+                            .prompt_detail = Detail::kLogits};
+      Request bad = good;
+      bad.prompt[2] = 77;
+      const Answer alone = run_together(*loaded->engine, {good}).front();
+      ASSERT_EQ(alone.reason, FinishReason::kMaxNewTokens);
+      const auto answers = run_together(*loaded->engine, {good, bad, good});
+      EXPECT_TRUE(same_bits(alone, answers[0]));
+      EXPECT_TRUE(same_bits(alone, answers[2]));
+      EXPECT_EQ(answers[1].reason, FinishReason::kFailed);
+      ASSERT_TRUE(answers[1].error);
+      EXPECT_THAT(answers[1].error->message, testing::HasSubstr("not finite"));
+    }
+  }
+}
+
+TEST(Exactness, TheHiddenStatesThatForwardReturnsAreWhatTheHeadMultiplies) {
+  auto loaded = LoadedEngine::create(GoldenCase("olmoe").model_path(), {.n_threads = 2});
+  ASSERT_TRUE(loaded);
+  const Model& model = *loaded->model;
+  const KvLayout kv(model.spec(), KvType::kF32);
+  std::vector<std::byte> page(static_cast<size_t>(kv.page_bytes()));
+  std::byte* const pages[] = {page.data()};
+  const RoutingPolicy policy;
+  Batch batch;
+  for (int32_t t = 0; t < 5; ++t) {
+    batch.rows.push_back(
+        {.position = t, .token = 10 + t, .want_logits = t >= 3, .policy = &policy, .pages = pages});
+  }
+  OpContext context{loaded->runtime->team(), loaded->runtime->kernels()};
+  Workspace workspace = *Workspace::create(model.spec(), loaded->runtime->budget(), {});
+  const auto output = forward(model, batch, kv, context, workspace, *loaded->executor, {});
+  ASSERT_TRUE(output);
+  ASSERT_EQ(output->hidden.rows, 2);
+  ASSERT_EQ(output->hidden.cols, model.spec().hidden_size);
+  std::vector<float> logits(static_cast<size_t>(2 * model.spec().vocab_size));
+  linear(context, model.output(), output->hidden, {logits.data(), 2, model.spec().vocab_size});
+  EXPECT_EQ(std::memcmp(logits.data(), output->logits.data, logits.size() * sizeof(float)), 0);
 }
 
 /// Does nothing, and counts.

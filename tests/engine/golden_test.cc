@@ -43,7 +43,9 @@ double relative_distance(const std::vector<std::vector<float>>& ours, const std:
   return std::sqrt(squares / total);
 }
 
-void check_routing(const GoldenCase& golden, const nlohmann::json& prompt, const ChoiceKeeper& keeper) {
+/// Every expert id of the golden, and the weight per id within `tolerance`.
+void check_routing(const GoldenCase& golden, const nlohmann::json& prompt, const ChoiceKeeper& keeper,
+                   double tolerance) {
   const char* key = golden.is_quantised() ? "moe_deq" : "moe";
   if (!prompt.contains(key)) return;
   for (const auto& layer : prompt[key]) {
@@ -55,7 +57,7 @@ void check_routing(const GoldenCase& golden, const nlohmann::json& prompt, const
       ASSERT_EQ(ours.size(), k);
       for (size_t i = position * k; i < (position + 1) * k; ++i) {
         ASSERT_TRUE(ours.count(ids[i])) << "layer " << layer["layer"] << " position " << position;
-        EXPECT_NEAR(ours.at(ids[i]), weights[i], 1e-5);
+        EXPECT_NEAR(ours.at(ids[i]), weights[i], tolerance);
       }
     }
   }
@@ -77,7 +79,7 @@ void check_prompt(const GoldenCase& golden, const nlohmann::json& prompt, Loaded
   const double tolerance = golden.json["tolerance"][quantised ? "deq_f32" : "f32"].get<double>();
   EXPECT_LE(relative_distance(ours, expected), tolerance);
   EXPECT_EQ(answer.tokens, greedy);
-  check_routing(golden, prompt, keeper);
+  check_routing(golden, prompt, keeper, 1e-5);
 }
 
 class Golden : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
@@ -87,11 +89,30 @@ TEST_P(Golden, LogitsRoutingAndGreedyTokensAgree) {
   const GoldenCase golden(name);
   ChoiceKeeper keeper;
   auto loaded = LoadedEngine::create(golden.model_path(), {.n_threads = 2, .isa = isa},
-                                     {.kv_type = KvType::kF32, .hooks = {.observer = &keeper}});
+                                     {.kv_type = KvType::kF32, .activations = ActivationPrecision::kF32, .hooks = {.observer = &keeper}});
   ASSERT_TRUE(loaded) << loaded.error().message;
   for (const auto& prompt : golden.json["prompts"]) {
     SCOPED_TRACE(prompt["n_tokens"].dump() + " tokens");
     check_prompt(golden, prompt, *loaded, keeper);
+  }
+}
+
+TEST_P(Golden, EightBitActivationsStayWithinTheirToleranceAndChooseTheSameExperts) {
+  const auto& [name, isa] = GetParam();
+  const GoldenCase golden(name);
+  if (!golden.is_quantised()) GTEST_SKIP() << "only quantised weights take 8-bit activations";
+  ChoiceKeeper keeper;
+  auto loaded = LoadedEngine::create(
+      golden.model_path(), {.n_threads = 2, .isa = isa},
+      {.kv_type = KvType::kF32, .activations = ActivationPrecision::kQ8, .hooks = {.observer = &keeper}});
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  for (const auto& prompt : golden.json["prompts"]) {
+    SCOPED_TRACE(prompt["n_tokens"].dump() + " tokens");
+    const auto expected = read_binary<float>(golden.folder + prompt["logits_deq"].get<std::string>());
+    const Request request = greedy_with_logits(prompt["tokens"].get<std::vector<int32_t>>(), 0);
+    const Answer answer = run_together(*loaded->engine, {request}).front();
+    EXPECT_LE(relative_distance(answer.logits, expected), golden.json["tolerance"]["deq_q"].get<double>());
+    check_routing(golden, prompt, keeper, 0.05);
   }
 }
 
