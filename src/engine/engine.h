@@ -26,7 +26,7 @@ struct EngineOptions {
   int64_t max_experts_per_token = 0;  // that a request may ask for; 0: the model's k
   KvType kv_type = KvType::kF16;
   ActivationPrecision activations = ActivationPrecision::kQ8;  // of quantised weights
-  Hooks hooks = {};  // borrowed; called on the thread that steps
+  Hooks hooks = {};                                            // borrowed; called on the thread that steps
 };
 
 /// What the engine has done since it was made. Counted.

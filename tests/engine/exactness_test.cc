@@ -173,7 +173,8 @@ std::string model_with_bad_token(const std::string& name, int32_t token, const s
   GgufRewrite::Tensor head = copy.tensor("token_embd.weight");
   head.name = "output.weight";
   const auto& tensors = std::as_const(copy).tensors();
-  const bool tied = std::none_of(tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == head.name; });
+  const bool tied =
+      std::none_of(tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == head.name; });
   if (tied) copy.tensors().push_back(head);
   auto& embedding = copy.tensor("token_embd.weight");
   SOLI_CHECK(embedding.type == kGgmlF32);

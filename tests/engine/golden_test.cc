@@ -88,8 +88,9 @@ TEST_P(Golden, LogitsRoutingAndGreedyTokensAgree) {
   const auto& [name, isa] = GetParam();
   const GoldenCase golden(name);
   ChoiceKeeper keeper;
-  auto loaded = LoadedEngine::create(golden.model_path(), {.n_threads = 2, .isa = isa},
-                                     {.kv_type = KvType::kF32, .activations = ActivationPrecision::kF32, .hooks = {.observer = &keeper}});
+  auto loaded = LoadedEngine::create(
+      golden.model_path(), {.n_threads = 2, .isa = isa},
+      {.kv_type = KvType::kF32, .activations = ActivationPrecision::kF32, .hooks = {.observer = &keeper}});
   ASSERT_TRUE(loaded) << loaded.error().message;
   for (const auto& prompt : golden.json["prompts"]) {
     SCOPED_TRACE(prompt["n_tokens"].dump() + " tokens");
