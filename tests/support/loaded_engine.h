@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -11,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/rng.h"
 #include "engine/engine.h"
 #include "experts/local_executor.h"
 #include "experts/resident_store.h"
@@ -103,6 +106,33 @@ inline Request greedy_with_logits(std::vector<int32_t> prompt, int64_t max_new_t
           .sampling = {.temperature = 0},
           .prompt_detail = Detail::kLogits,
           .generated_detail = Detail::kLogits};
+}
+
+inline std::vector<int32_t> random_prompt(uint64_t seed, size_t n, int64_t vocab_size) {
+  Rng rng(seed);
+  std::vector<int32_t> prompt(n);
+  for (int32_t& token : prompt)
+    token = static_cast<int32_t>(rng.next_below(static_cast<uint64_t>(vocab_size)));
+  return prompt;
+}
+
+/// Eight prompts of different lengths, some longer than a KV page.
+inline std::vector<Request> eight_requests(int64_t vocab_size) {
+  std::vector<Request> requests;
+  for (const size_t n : {1, 2, 7, 16, 33, 64, 65, 90}) {
+    requests.push_back(greedy_with_logits(random_prompt(n, n, vocab_size), 6));
+  }
+  return requests;
+}
+
+inline bool same_bits(const Answer& a, const Answer& b) {
+  if (a.tokens != b.tokens || a.logits.size() != b.logits.size()) return false;
+  for (size_t i = 0; i < a.logits.size(); ++i) {
+    if (a.logits[i].size() != b.logits[i].size()) return false;
+    if (std::memcmp(a.logits[i].data(), b.logits[i].data(), a.logits[i].size() * sizeof(float)) != 0)
+      return false;
+  }
+  return true;
 }
 
 template <typename T>
