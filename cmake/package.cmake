@@ -1,6 +1,18 @@
 # `cmake --install` and `cpack`: the binary and its documents, as .tgz and .deb.
 include(GNUInstallDirs)
 install(TARGETS soli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+# Made from the binary itself when installing, so they know its options.
+foreach(shell_and_file "bash;share/bash-completion/completions/soli" "zsh;share/zsh/site-functions/_soli"
+                       "fish;share/fish/vendor_completions.d/soli.fish")
+  list(GET shell_and_file 0 shell)
+  list(GET shell_and_file 1 file)
+  set(script ${PROJECT_BINARY_DIR}/completions/${file})
+  cmake_path(GET file PARENT_PATH folder)
+  install(CODE "file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/completions/${folder})
+                execute_process(COMMAND ${PROJECT_BINARY_DIR}/src/soli completion ${shell}
+                                OUTPUT_FILE ${script} COMMAND_ERROR_IS_FATAL ANY)")
+  install(FILES ${script} DESTINATION ${folder})
+endforeach()
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(CPACK_GENERATOR TGZ DEB)

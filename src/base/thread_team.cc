@@ -12,6 +12,8 @@ namespace {
 // About 20 us on this kind of machine: longer than the gap between two phases of a step, shorter than a time
 // slice.
 constexpr int kSpins = 400;
+/// Bit of ThreadTeam::gate_; the bits below count the workers in the phase.
+constexpr uint32_t kOpen = uint32_t{1} << 31;
 
 /// Waits until `word` differs from `old`: spins briefly, then sleeps in the kernel.
 void wait_while_equal(const std::atomic<uint32_t>& word, uint32_t old) {
@@ -51,14 +53,33 @@ void ThreadTeam::parallel_for(int64_t n_items, int64_t grain, Body body) {
   n_items_ = n_items;
   grain_ = grain;
   next_item_.store(0, std::memory_order_relaxed);
-  n_working_.store(static_cast<uint32_t>(workers_.size()), std::memory_order_relaxed);
+  gate_.store(kOpen, std::memory_order_release);
   phase_.fetch_add(1, std::memory_order_release);
   phase_.notify_all();
   take_ranges(0);
-  for (uint32_t left = n_working_.load(std::memory_order_acquire); left != 0;
-       left = n_working_.load(std::memory_order_acquire)) {
-    wait_while_equal(n_working_, left);
+  close_phase();
+}
+
+/// Lets nobody in any more and waits for those who are in.
+void ThreadTeam::close_phase() {
+  uint32_t left = gate_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
+  while (left != 0) {
+    wait_while_equal(gate_, left);
+    left = gate_.load(std::memory_order_acquire);
   }
+}
+
+bool ThreadTeam::join_phase() {
+  uint32_t gate = gate_.load(std::memory_order_acquire);
+  while ((gate & kOpen) != 0) {
+    if (gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acq_rel)) return true;
+  }
+  return false;
+}
+
+void ThreadTeam::leave_phase() {
+  // 1 left: the phase is closed, and this was the last worker in it.
+  if (gate_.fetch_sub(1, std::memory_order_acq_rel) == 1) gate_.notify_one();
 }
 
 void ThreadTeam::worker_loop(int member) {
@@ -67,8 +88,9 @@ void ThreadTeam::worker_loop(int member) {
     wait_while_equal(phase_, seen_phase);
     seen_phase = phase_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;
+    if (!join_phase()) continue;
     take_ranges(member);
-    if (n_working_.fetch_sub(1, std::memory_order_acq_rel) == 1) n_working_.notify_one();
+    leave_phase();
   }
 }
 

@@ -35,6 +35,9 @@ class ThreadTeam {
   using Body = FunctionRef<void(int64_t, int64_t, int)>;
 
   void worker_loop(int member);
+  bool join_phase();
+  void leave_phase();
+  void close_phase();
   void take_ranges(int member);
 
   std::mutex phase_mutex_;  // one phase at a time
@@ -42,8 +45,8 @@ class ThreadTeam {
   int64_t n_items_ = 0;
   int64_t grain_ = 1;
   alignas(64) std::atomic<int64_t> next_item_{0};
-  alignas(64) std::atomic<uint32_t> phase_{0};      // grows by one per phase
-  alignas(64) std::atomic<uint32_t> n_working_{0};  // workers that have not finished the phase
+  alignas(64) std::atomic<uint32_t> phase_{0};  // grows by one per phase; workers wait for it
+  alignas(64) std::atomic<uint32_t> gate_{0};  // kOpen while a phase takes workers, plus those that are in it
   std::atomic<bool> stop_{false};
   std::vector<std::thread> workers_;
 };
