@@ -1,5 +1,5 @@
-// The same request gives the same bits with pages taken away and given back, beside a request that fails, watched or
-// not. tests/exactness sweeps over batches, chunks, threads and instruction sets.
+// The same request gives the same bits with pages taken away and given back, beside a request that fails,
+// watched or not. tests/exactness sweeps over batches, chunks, threads and instruction sets.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
