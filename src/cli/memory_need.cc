@@ -29,16 +29,10 @@ Result<WeightBytes> count_weight_bytes(const ModelFile& file, Runtime& runtime) 
   return WeightBytes{Slab::charged_bytes(loader.packed_bytes()), Slab::charged_bytes(experts)};
 }
 
-Workspace::Limits workspace_limits(const EngineOptions& options) {
-  return {.max_rows = options.chunk_rows,
-          .max_logit_rows = options.max_logit_rows,
-          .max_experts_per_token = options.max_experts_per_token};
-}
-
 Result<MemoryNeed> count_memory_need(const ModelFile& file, Runtime& runtime, const EngineOptions& options,
                                      int64_t n_positions) {
   const ModelSpec& spec = file.spec();
-  const Workspace::Limits limits = workspace_limits(options);
+  const Workspace::Limits limits = options.workspace_limits();
   SOLI_ASSIGN_OR_RETURN(const WeightBytes weights, count_weight_bytes(file, runtime));
   const int64_t page_bytes = Slab::charged_bytes(KvLayout(spec, options.kv_type).page_bytes());
   const int64_t n_pages = (n_positions + kKvPagePositions - 1) / kKvPagePositions;

@@ -37,9 +37,6 @@ struct MemoryNeed {
   std::string description() const;
 };
 
-/// The buffers that an engine with these options works in.
-Workspace::Limits workspace_limits(const EngineOptions& options);
-
 /// `n_positions` is the number of KV positions that will be used at once, over all sequences that run
 /// together. Fails as count_weight_bytes does.
 Result<MemoryNeed> count_memory_need(const ModelFile& file, Runtime& runtime, const EngineOptions& options,

@@ -43,8 +43,8 @@ Status Session::load(const EngineOptions& engine, int64_t n_positions) {
   SOLI_RETURN_IF_ERROR(check_memory_need(need, options_.memory_bytes));
   SOLI_RETURN_IF_ERROR(runtime_->budget().charge("program", need.process));
   SOLI_RETURN_IF_ERROR(load_model(need));
-  SOLI_ASSIGN_OR_RETURN(LocalExecutor executor,
-                        LocalExecutor::create(spec(), *store_, runtime_->budget(), workspace_limits(engine)));
+  SOLI_ASSIGN_OR_RETURN(LocalExecutor executor, LocalExecutor::create(spec(), *store_, runtime_->budget(),
+                                                                      engine.workspace_limits()));
   executor_ = std::make_unique<LocalExecutor>(std::move(executor));
   SOLI_ASSIGN_OR_RETURN(engine_, Engine::create(*model_, *executor_, engine));
   load_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -11,12 +11,6 @@ Status check_positive(const char* name, int64_t value, int64_t most) {
   return fail(ErrorKind::kInvalidArgument, "{}: {} is not allowed; 1 to {}", name, value, most);
 }
 
-Workspace::Limits workspace_limits(const EngineOptions& options) {
-  return {.max_rows = options.chunk_rows,
-          .max_logit_rows = options.max_logit_rows,
-          .max_experts_per_token = options.max_experts_per_token};
-}
-
 SchedulerLimits scheduler_limits(const EngineOptions& options, int64_t context_length) {
   return {.context_length = context_length,
           .max_sequences = options.max_sequences,
@@ -51,8 +45,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, ExpertExecuto
   SOLI_RETURN_IF_ERROR(check_positive("queued requests", options.max_queued, kMost));
   SOLI_RETURN_IF_ERROR(check_positive("rows per step", options.chunk_rows, kMost));
   SOLI_RETURN_IF_ERROR(check_positive("logit rows per step", options.max_logit_rows, kMost));
-  SOLI_ASSIGN_OR_RETURN(Workspace workspace,
-                        Workspace::create(model.spec(), model.runtime().budget(), workspace_limits(options)));
+  SOLI_ASSIGN_OR_RETURN(Workspace workspace, Workspace::create(model.spec(), model.runtime().budget(),
+                                                               options.workspace_limits()));
   return std::unique_ptr<Engine>(new Engine(model, experts, options, std::move(workspace)));
 }
 

@@ -27,6 +27,13 @@ struct EngineOptions {
   KvType kv_type = KvType::kF16;
   ActivationPrecision activations = ActivationPrecision::kQ8;  // of quantised weights
   Hooks hooks = {};                                            // borrowed; called on the thread that steps
+
+  /// The limits of the workspace and of the expert executor that go with these options.
+  Workspace::Limits workspace_limits() const {
+    return {.max_rows = chunk_rows,
+            .max_logit_rows = max_logit_rows,
+            .max_experts_per_token = max_experts_per_token};
+  }
 };
 
 /// What the engine has done since it was made. Counted.

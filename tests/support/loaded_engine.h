@@ -43,11 +43,8 @@ struct LoadedEngine {
   /// A new engine on the same weights.
   Status restart(const EngineOptions& options) {
     engine.reset();
-    const Workspace::Limits limits = {.max_rows = options.chunk_rows,
-                                      .max_logit_rows = options.max_logit_rows,
-                                      .max_experts_per_token = options.max_experts_per_token};
-    SOLI_ASSIGN_OR_RETURN(LocalExecutor local,
-                          LocalExecutor::create(model->spec(), *store, runtime->budget(), limits));
+    SOLI_ASSIGN_OR_RETURN(LocalExecutor local, LocalExecutor::create(model->spec(), *store, runtime->budget(),
+                                                                     options.workspace_limits()));
     executor = std::make_unique<LocalExecutor>(std::move(local));
     SOLI_ASSIGN_OR_RETURN(engine, Engine::create(*model, *executor, options));
     return {};
