@@ -14,13 +14,13 @@ release() {
 }
 
 asan() {
-  build asan all
-  run_tests asan 600 --label-exclude 'slow|lint'
+  build asan sanitized_tests
+  run_tests asan 600 --label-regex sanitized
 }
 
 tsan() {
   build tsan threaded_tests
-  run_tests tsan 600 --label-regex threaded --label-exclude slow
+  run_tests tsan 600 --label-regex threaded
 }
 
 stage release release
