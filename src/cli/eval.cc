@@ -16,6 +16,8 @@
 namespace soli::cli {
 namespace {
 
+constexpr int64_t kMinWindow = 2;  // a token, and one before it or BOS
+
 struct EvalOptions {
   ModelOptions model;
   std::string text_file;
@@ -107,6 +109,11 @@ void print_text(const EvalResult& result) {
 Result<int> run_eval(const EvalOptions& options) {
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
   const int64_t window = options.window > 0 ? options.window : session->context_length();
+  if (window < kMinWindow) {
+    return fail(ErrorKind::kInvalidArgument,
+                "a window of {} position scores nothing: at least {} are needed (--window, -c)", window,
+                kMinWindow);
+  }
   if (window > session->context_length()) {
     return fail(ErrorKind::kInvalidArgument, "--window {}: the context has room for {}", window,
                 session->context_length());
@@ -137,7 +144,7 @@ Command add_eval(CLI::App& program) {
   CLI::App* const app = program.add_subcommand("eval", "Measure the perplexity of a model on a text");
   const auto options = std::make_shared<EvalOptions>();
   add_model_options(*app, options->model);
-  app->add_option("--text", options->text_file, "The text")->required()->type_name("FILE");
+  add_path(*app, "--text", options->text_file, "The text")->required();
   add_integer(*app, "--window", options->window, {0, kMaxContextLength},
               "Positions of a window, BOS included; 0: the context");
   add_integer(*app, "--max-tokens", options->max_tokens, {0, std::numeric_limits<int64_t>::max()},

@@ -82,6 +82,14 @@ CLI::Option* add_text(CLI::App& app, const std::string& names, std::optional<std
   return app.add_option_function<std::string>(names, set, what)->type_name("TEXT");
 }
 
+CLI::Option* add_path(CLI::App& app, const std::string& names, std::string& value, const std::string& what) {
+  const auto set = [&value, names](const std::string& text) {
+    if (text.empty()) refuse(names, text, "a path");
+    value = text;
+  };
+  return app.add_option_function<std::string>(names, set, what)->type_name("FILE");
+}
+
 CLI::Option* add_token_ids(CLI::App& app, const std::string& names, std::vector<int32_t>& value,
                            const std::string& what) {
   const auto set = [&value, names](const std::string& text) {

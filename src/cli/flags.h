@@ -36,6 +36,9 @@ CLI::Option* add_bytes(CLI::App& app, const std::string& names, int64_t& value, 
 CLI::Option* add_text(CLI::App& app, const std::string& names, std::optional<std::string>& value,
                       const std::string& what);
 
+/// A path. An empty one is refused: it would be taken for an option that was not given.
+CLI::Option* add_path(CLI::App& app, const std::string& names, std::string& value, const std::string& what);
+
 /// Whole numbers from 0 to 2^31 - 1, separated by commas; at least one.
 CLI::Option* add_token_ids(CLI::App& app, const std::string& names, std::vector<int32_t>& value,
                            const std::string& what);

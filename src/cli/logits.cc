@@ -99,12 +99,12 @@ Result<int> run_logits(const LogitsOptions& options) {
   EngineOptions engine = options.model.engine;
   engine.max_sequences = 1;
   if (options.out.empty()) engine.max_logit_rows = 1;
-  SOLI_RETURN_IF_ERROR(session->load(engine, static_cast<int64_t>(options.tokens.size()) + options.n_greedy));
-
   std::optional<RowFile> out;
   if (!options.out.empty()) {
     SOLI_ASSIGN_OR_RETURN(out, RowFile::create(options.out));
   }
+  SOLI_RETURN_IF_ERROR(session->load(engine, static_cast<int64_t>(options.tokens.size()) + options.n_greedy));
+
   std::vector<int32_t> greedy;
   SOLI_RETURN_IF_ERROR(
       for_each_event(session->engine(), make_request(options), [&](const StreamEvent& event) -> Status {
@@ -126,8 +126,7 @@ Command add_logits(CLI::App& program) {
   add_token_ids(*app, "--token-ids", options->tokens, "The prompt in token ids, taken as they are")
       ->required();
   CLI::Option* const out =
-      app->add_option("--out", options->out, "File to write: raw float32 [tokens][vocabulary]");
-  out->type_name("FILE");
+      add_path(*app, "--out", options->out, "File to write: raw float32 [tokens][vocabulary]");
   CLI::Option* const greedy =
       add_integer(*app, "--greedy", options->n_greedy, {0, kMaxContextLength},
                   "Print the N most likely tokens that follow, one after the other; end "

@@ -1,5 +1,6 @@
 // The program: reads the command line, runs one command, gives its exit status.
 #include <CLI/CLI.hpp>
+#include <sstream>
 #include <vector>
 
 #include "base/log.h"
@@ -29,7 +30,14 @@ std::vector<Command> add_commands(CLI::App& program) {
 
 /// Says what is wrong with the command line, and where help is. For --help and --version CLI11 throws too.
 int refuse(const CLI::App& program, const std::vector<Command>& commands, const CLI::ParseError& error) {
-  if (error.get_exit_code() == 0) return program.exit(error);
+  if (error.get_exit_code() == 0) {
+    std::ostringstream help;
+    program.exit(error, help, help);
+    write_output(help.str());
+    const Status flushed = flush_output();
+    if (!flushed) print_error(flushed.error());
+    return flushed ? kExitDone : kExitError;
+  }
   std::string command;
   for (const Command& candidate : commands) {
     if (candidate.app->parsed()) command = " " + candidate.app->get_name();

@@ -7,7 +7,7 @@
 namespace soli::cli {
 
 CLI::Option* add_model_path(CLI::App& app, std::string& path) {
-  return app.add_option("model", path, "GGUF file, or any shard of a split set")
+  return add_path(app, "model", path, "GGUF file, or any shard of a split set")
       ->required()
       ->type_name("MODEL");
 }

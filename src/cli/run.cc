@@ -14,6 +14,7 @@
 #include "cli/session.h"
 #include "cli/terminal.h"
 #include "cli/text_input.h"
+#include "io/file_writer.h"
 
 namespace soli::cli {
 namespace {
@@ -54,6 +55,12 @@ Status check_policy(const ModelSpec& spec, int64_t experts_per_token) {
   return {};
 }
 
+/// The file is written after the text, which should not be made for nothing.
+Status check_routing_file(const RunOptions& options) {
+  if (options.routing_json.empty()) return {};
+  return FileWriter::check(options.routing_json);
+}
+
 /// Loads for one sequence of so many positions.
 Status load(Session& session, const RunOptions& options, int64_t n_positions, RouterObserver* observer) {
   EngineOptions engine = session.options().engine;
@@ -71,6 +78,7 @@ int64_t positions_needed(const Session& session, const RunOptions& options, int6
 }
 
 Result<int> run_once(const RunOptions& options, const std::string& text) {
+  SOLI_RETURN_IF_ERROR(check_routing_file(options));
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
   SOLI_ASSIGN_OR_RETURN(std::vector<int32_t> prompt, encode_prompt(*session, options, text));
   SOLI_RETURN_IF_ERROR(check_policy(session->spec(), options.experts_per_token));
@@ -105,6 +113,7 @@ Result<int> run_once(const RunOptions& options, const std::string& text) {
 }
 
 Result<int> run_interactive(const RunOptions& options) {
+  SOLI_RETURN_IF_ERROR(check_routing_file(options));
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
   SOLI_RETURN_IF_ERROR(session->tokenizer());
   SOLI_RETURN_IF_ERROR(check_policy(session->spec(), options.experts_per_token));

@@ -13,9 +13,7 @@ constexpr int64_t kAnyCount = std::numeric_limits<int64_t>::max();
 
 void add_prompt_options(CLI::App& app, RunOptions& options) {
   CLI::Option* const prompt = add_text(app, "-p,--prompt", options.prompt, "The text to continue");
-  app.add_option("-f,--file", options.prompt_file, "Read the prompt from a file")
-      ->type_name("FILE")
-      ->excludes(prompt);
+  add_path(app, "-f,--file", options.prompt_file, "Read the prompt from a file")->excludes(prompt);
   app.add_flag("--parse-special", options.parse_special,
                "Texts like '<|im_start|>' in the prompt become their control token");
   add_integer(app, "-n,--predict", options.max_new_tokens, {-1, kAnyCount},
@@ -44,9 +42,8 @@ void add_routing_options(CLI::App& app, RunOptions& options) {
   add_integer(app, "--experts-per-token", options.experts_per_token, {0, kMaxExperts},
               "Use N experts per token and layer (lossy); 0: as the model was trained");
   app.add_flag("--routing", options.routing, "Print the activation report after the text");
-  app.add_option("--routing-json", options.routing_json,
-                 "Write every choice of the router, and the report, to a file")
-      ->type_name("FILE");
+  add_path(app, "--routing-json", options.routing_json,
+           "Write every choice of the router, and the report, to a file");
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ Command add_synth(CLI::App& program) {
   CLI::Option* const family =
       app->add_option("--family", options->family, "Begin with a tiny model of a family");
   family->type_name(fmt::format("{{{}}}", fmt::join(family_names(), ",")))->excludes(preset);
-  app->add_option("-o,--out", options->out, "The file to write")->required()->type_name("FILE");
+  add_path(*app, "-o,--out", options->out, "The file to write")->required();
   add_sizes(*app, options->sizes);
   app->add_option("--type", options->type, "Weight type of all matrices but the router's, such as Q4_K")
       ->type_name("TYPE");

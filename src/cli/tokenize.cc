@@ -72,7 +72,7 @@ Command add_tokenize(CLI::App& program) {
   const auto options = std::make_shared<TokenizeOptions>();
   add_model_path(*app, options->path);
   CLI::Option* const text = add_text(*app, "-p,--prompt", options->text, "The text");
-  CLI::Option* const file = app->add_option("-f,--file", options->text_file, "Read the text from a file");
+  CLI::Option* const file = add_path(*app, "-f,--file", options->text_file, "Read the text from a file");
   file->type_name("FILE")->excludes(text);
   add_token_ids(*app, "--detokenize", options->ids, "Print the text of these ids instead")
       ->excludes(text, file);

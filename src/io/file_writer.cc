@@ -1,11 +1,13 @@
 #include "io/file_writer.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -14,16 +16,53 @@ namespace soli {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{256} << 10;
+constexpr int kMaxTemporaryNames = 100;
+
+/// A rename would put a file in the place of a device, a pipe or a link: /dev/null must outlive being written
+/// to.
+bool must_be_written_in_place(const std::string& path) {
+  struct stat status = {};
+  return ::lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+}
 
 }  // namespace
 
 Result<FileWriter> FileWriter::create(const std::string& path) {
   FileWriter writer;
   writer.path_ = path;
-  writer.descriptor_ = ::open(writer.temporary().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (writer.descriptor_ < 0) return writer.io_error("create", errno);
+  SOLI_RETURN_IF_ERROR(must_be_written_in_place(path) ? writer.open_in_place() : writer.open_temporary());
   writer.buffer_.reserve(kBufferBytes);
   return writer;
+}
+
+Status FileWriter::check(const std::string& path) {
+  FileWriter writer;
+  writer.path_ = path;
+  struct stat status = {};
+  const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) return writer.io_error("create", EISDIR);
+  if (exists && !S_ISREG(status.st_mode)) return {};
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) return writer.io_error("create", errno);
+  return {};
+}
+
+Status FileWriter::open_in_place() {
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) return io_error("create", errno);
+  return {};
+}
+
+Status FileWriter::open_temporary() {
+  // O_EXCL: a file that happens to have the name is somebody's.
+  for (int number = 0; number < kMaxTemporaryNames; ++number) {
+    temporary_ = path_ + "." + std::to_string(::getpid()) + "-" + std::to_string(number) + ".tmp";
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (descriptor_ >= 0) return {};
+    if (errno != EEXIST) break;
+  }
+  return io_error("create", errno);
 }
 
 FileWriter::FileWriter(FileWriter&& other) noexcept { *this = std::move(other); }
@@ -32,6 +71,7 @@ FileWriter& FileWriter::operator=(FileWriter&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   std::swap(size_, other.size_);
   std::swap(path_, other.path_);
+  std::swap(temporary_, other.temporary_);
   std::swap(buffer_, other.buffer_);
   return *this;
 }
@@ -39,7 +79,7 @@ FileWriter& FileWriter::operator=(FileWriter&& other) noexcept {
 FileWriter::~FileWriter() {
   if (descriptor_ < 0) return;
   ::close(descriptor_);
-  ::unlink(temporary().c_str());
+  if (!in_place()) ::unlink(temporary_.c_str());
 }
 
 Status FileWriter::append(std::span<const std::byte> bytes) {
@@ -62,8 +102,9 @@ Status FileWriter::commit() {
   const int descriptor = std::exchange(descriptor_, -1);
   Status status;
   if (::close(descriptor) != 0) status = io_error("close", errno);
-  if (status && std::rename(temporary().c_str(), path_.c_str()) != 0) status = io_error("rename to", errno);
-  if (!status) ::unlink(temporary().c_str());
+  if (in_place()) return status;
+  if (status && std::rename(temporary_.c_str(), path_.c_str()) != 0) status = io_error("rename to", errno);
+  if (!status) ::unlink(temporary_.c_str());
   return status;
 }
 

@@ -4,7 +4,7 @@ import array
 import json
 import math
 
-from program import DEMO, GOLDEN, MIXTRAL, ROOT, CliTest, main
+from program import DEMO, ERROR, GOLDEN, MIXTRAL, ROOT, CliTest, main, soli
 
 
 def log_softmax(row, index):
@@ -56,6 +56,11 @@ class EvalTest(CliTest):
         together = self.eval(*self.ARGUMENTS, "--parallel", "5", "-b", "100")
         self.assertEqual(together["nats_per_token"], alone["nats_per_token"])
         self.assertEqual(together["perplexity_error"], alone["perplexity_error"])
+
+    def test_a_window_of_one_position_scores_nothing(self):
+        for option in ("--window", "-c"):
+            outcome = soli("eval", MIXTRAL, "--text", GOLDEN / "README.md", option, "1")
+            self.check(outcome, ERROR, option, "at least 2")
 
     def test_one_window_has_no_error_bar(self):
         result = self.eval("--window", "64", "--max-tokens", "50")

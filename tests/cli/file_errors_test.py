@@ -134,13 +134,20 @@ class OutputTest(CliTest):
     def test_unwritable_files(self):
         out = "/nowhere/out"
         self.check(soli("logits", MIXTRAL, "--token-ids", "1", "--out", out), ERROR, out, "No such file")
-        self.check(soli("run", DEMO, "-p", "x", "-n", "1", "--routing-json", out), ERROR, out)
+        outcome = self.check(soli("run", DEMO, "-p", "x", "-n", "1", "--routing-json", out), ERROR, out)
+        self.assertEqual(outcome.out, b"", "said before the text is made")
 
     def test_full_disk(self):
-        for command in (["inspect", DEMO], ["tokenize", DEMO, "-p", "x"], ["run", DEMO, "-p", "x", "-n", "1"]):
+        run = ["run", DEMO, "-p", "x", "-n", "1"]
+        for command in (["--help"], ["inspect", DEMO], ["tokenize", DEMO, "-p", "x"], run):
             with self.subTest(command=command[0]), open("/dev/full", "wb") as full:
                 self.check(soli(*command, stdout=full), ERROR, "standard output", "No space left")
         self.check(soli("logits", MIXTRAL, "--token-ids", "1", "--out", "/dev/full"), ERROR, "No space left")
+        link = self.folder() / "full"  # a mistake here must not cost the machine its device
+        link.symlink_to("/dev/full")
+        outcome = soli("run", DEMO, "-p", "x", "-n", "1", "--routing-json", link)
+        self.check(outcome, ERROR, link, "No space left")
+        self.check(soli("synth", "--preset", "tiny", "-o", link), ERROR, link, "No space left")
 
 
 class MemoryTest(CliTest):

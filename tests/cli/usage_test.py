@@ -45,6 +45,18 @@ class UsageTest(CliTest):
     def test_twice_the_same_flag(self):
         self.assertIn("--predict", self.refused("run", DEMO, "-p", "x", "-n", "1", "-n", "2"))
 
+    def test_an_empty_path_is_not_an_absent_one(self):
+        for command, option in [
+            (["run", DEMO], "--file"),
+            (["run", DEMO, "-p", "x"], "--routing-json"),
+            (["logits", DEMO, "--token-ids", "1"], "--out"),
+            (["eval", DEMO], "--text"),
+            (["tokenize", DEMO], "--file"),
+            (["synth", "--preset", "tiny"], "--out"),
+        ]:
+            self.assertIn(f"{option}: '' is not a path", self.refused(*command, option, ""))
+        self.assertIn("model: '' is not a path", self.refused("run", "", "-p", "x"))
+
     def test_prompt_and_file_exclude_each_other(self):
         self.assertIn("excludes", self.refused("run", DEMO, "-p", "x", "-f", "y"))
 

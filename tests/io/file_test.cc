@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <span>
 #include <string>
 #include <thread>
@@ -180,6 +181,60 @@ TEST(FileWriter, DoesNotReplaceAFolder) {
   EXPECT_NE(status.error().message.find(folder / "taken"), std::string::npos) << status.error().message;
   std::filesystem::remove(folder / "taken");
   EXPECT_TRUE(folder.empty());
+}
+
+TEST(FileWriter, WritesIntoAPipeAndDoesNotReplaceIt) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  std::string read(5, '\0');
+  std::thread reader([&] {
+    std::ifstream pipe(folder / "pipe");
+    pipe.read(read.data(), static_cast<std::streamsize>(read.size()));
+  });
+  EXPECT_TRUE(write_file(folder / "pipe", bytes_of("hello")));
+  reader.join();
+  EXPECT_EQ(read, "hello");
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
+}
+
+TEST(FileWriter, WritesThroughALinkAndDoesNotReplaceIt) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(write_file(folder / "target", bytes_of("something longer")));
+  for (const std::string name : {"target", "new"}) {
+    std::filesystem::create_symlink(folder / name, folder / "link");
+    ASSERT_TRUE(write_file(folder / "link", bytes_of("text")));
+    EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+    EXPECT_EQ(std::filesystem::file_size(folder / name), 4) << name;
+    std::filesystem::remove(folder / "link");
+  }
+}
+
+TEST(FileWriter, LeavesOtherFilesAlone) {
+  const TemporaryFolder folder;
+  auto first = FileWriter::create(folder / "text");
+  auto second = FileWriter::create(folder / "text");  // as two programs would
+  ASSERT_TRUE(first.has_value() && second.has_value());
+  ASSERT_TRUE(first->append(bytes_of("first")) && second->append(bytes_of("the second")));
+  ASSERT_TRUE(first->commit());
+  EXPECT_EQ(std::filesystem::file_size(folder / "text"), 5);
+  ASSERT_TRUE(second->commit());
+  EXPECT_EQ(std::filesystem::file_size(folder / "text"), 10);
+  std::filesystem::remove(folder / "text");
+  EXPECT_TRUE(folder.empty());
+}
+
+TEST(FileWriter, CheckSaysWhatCreateWouldAndMakesNothing) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(FileWriter::check(folder / "text"));
+  EXPECT_TRUE(FileWriter::check("text"));
+  EXPECT_TRUE(FileWriter::check("/dev/null"));
+  EXPECT_TRUE(folder.empty());
+  const Status missing = FileWriter::check(folder / "missing/text");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().kind, ErrorKind::kNotFound);
+  const Status is_folder = FileWriter::check(folder / "");
+  ASSERT_FALSE(is_folder);
+  EXPECT_NE(is_folder.error().message.find(folder / ""), std::string::npos) << is_folder.error().message;
 }
 
 }  // namespace
