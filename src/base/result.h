@@ -18,6 +18,7 @@ enum class ErrorKind {
   kUnsupported,      // well formed, and something that soli does not run
   kLimit,            // a budget, a length or a queue is exhausted
   kIo,               // the operating system refused
+  kCancelled,        // the caller asked to stop
 };
 
 struct Error {

@@ -1,5 +1,6 @@
 #include "cli/generate.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -17,18 +18,25 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
 
 double rate(int64_t n, double seconds) { return n > 0 && seconds > 0 ? static_cast<double>(n) / seconds : 0; }
 
+int64_t rows_of(const Engine& engine) {
+  return engine.counters().prompt_rows + engine.counters().decode_rows;
+}
+
 }  // namespace
 
-Result<StreamEvent> next_event(Engine& engine, Stream& stream) {
+Result<StreamEvent> next_event(Engine& engine, Stream& stream, FunctionRef<void()> before_step) {
   bool worked = true;
   while (true) {
     if (std::optional<StreamEvent> event = stream.try_pop()) return *std::move(event);
     if (!worked) return fail(ErrorKind::kLimit, "--memory: no room is left for keys and values");
+    before_step();
     worked = engine.step();  // a step without work may yet end a stream: one that was closed
   }
 }
 
-double Generation::prefill_tokens_per_second() const { return rate(n_prompt, prefill_seconds); }
+int64_t Generation::n_prefilled() const { return std::min(n_prompt, n_computed); }
+
+double Generation::prefill_tokens_per_second() const { return rate(n_prefilled(), prefill_seconds); }
 
 double Generation::decode_tokens_per_second() const {
   return rate(static_cast<int64_t>(tokens.size()) - 1, decode_seconds);
@@ -38,6 +46,7 @@ Result<Generation> generate(Engine& engine, const Tokenizer& tokenizer, Request 
                             const InterruptGuard& interrupt, FunctionRef<void(std::string_view)> on_text) {
   Generation generation;
   generation.n_prompt = static_cast<int64_t>(request.prompt.size());
+  const int64_t n_rows_before = rows_of(engine);
   SOLI_ASSIGN_OR_RETURN(const std::shared_ptr<Stream> stream, engine.submit(std::move(request)));
   generation.request = stream->id();
   Detokenizer detokenizer(tokenizer, {.render_special = false, .begins_text = false});
@@ -49,9 +58,11 @@ Result<Generation> generate(Engine& engine, const Tokenizer& tokenizer, Request 
 
   const Clock::time_point begin = Clock::now();
   std::optional<Clock::time_point> first;
-  while (true) {
+  const auto close_if_interrupted = [&] {
     if (interrupt.interrupted()) stream->close();
-    SOLI_ASSIGN_OR_RETURN(StreamEvent event, next_event(engine, *stream));
+  };
+  while (true) {
+    SOLI_ASSIGN_OR_RETURN(StreamEvent event, next_event(engine, *stream, close_if_interrupted));
     if (event.kind == StreamEvent::Kind::kToken) {
       const Clock::time_point now = Clock::now();
       if (!first) first = now;
@@ -63,6 +74,7 @@ Result<Generation> generate(Engine& engine, const Tokenizer& tokenizer, Request 
       deliver(detokenizer.flush());
       if (!first) generation.prefill_seconds = seconds_between(begin, Clock::now());
       generation.reason = event.reason;
+      generation.n_computed = rows_of(engine) - n_rows_before;
       if (event.error) return tl::unexpected<Error>(*std::move(event.error));
       return generation;
     }

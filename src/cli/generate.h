@@ -12,9 +12,10 @@
 
 namespace soli::cli {
 
-/// The stream's next event; runs steps of the engine until there is one. Fails with kLimit where the engine
-/// has nothing that it can do, since the memory limit has no room for more keys and values.
-Result<StreamEvent> next_event(Engine& engine, Stream& stream);
+/// The stream's next event; runs steps of the engine until there is one, with `before_step` before each: a
+/// long prompt takes many. Fails with kLimit where the engine has nothing that it can do, since the memory
+/// limit has no room for more keys and values.
+Result<StreamEvent> next_event(Engine& engine, Stream& stream, FunctionRef<void()> before_step);
 
 /// What one request gave.
 struct Generation {
@@ -23,9 +24,11 @@ struct Generation {
   std::string text;             // of those, valid UTF-8
   FinishReason reason = FinishReason::kCancelled;
   int64_t n_prompt = 0;
+  int64_t n_computed = 0;      // prompt and generated tokens that went through the model
   double prefill_seconds = 0;  // until the first generated token, or the end
   double decode_seconds = 0;   // from the first generated token to the last
 
+  int64_t n_prefilled() const;  // fewer than the prompt has, if interrupted in it
   double prefill_tokens_per_second() const;
   double decode_tokens_per_second() const;  // the first token belongs to the prefill
 };

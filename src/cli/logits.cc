@@ -59,7 +59,7 @@ class RowFile {
 Status for_each_event(Engine& engine, Request request, FunctionRef<Status(const StreamEvent&)> on_event) {
   SOLI_ASSIGN_OR_RETURN(const std::shared_ptr<Stream> stream, engine.submit(std::move(request)));
   while (true) {
-    SOLI_ASSIGN_OR_RETURN(const StreamEvent event, next_event(engine, *stream));
+    SOLI_ASSIGN_OR_RETURN(const StreamEvent event, next_event(engine, *stream, [] {}));
     if (event.kind == StreamEvent::Kind::kFinished) {
       if (event.error) return tl::unexpected<Error>(*event.error);
       return {};

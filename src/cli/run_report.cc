@@ -65,7 +65,7 @@ std::string timings_line(const Session& session, const Generation& generation) {
       "{} prompt tokens in {:.2f} s ({:.1f}/s), {} generated in {:.2f} s ({:.1f}/s; {}), loaded in {:.2f} s, "
       "peak "
       "memory {}",
-      generation.n_prompt, generation.prefill_seconds, generation.prefill_tokens_per_second(),
+      generation.n_prefilled(), generation.prefill_seconds, generation.prefill_tokens_per_second(),
       generation.tokens.size(), generation.decode_seconds, generation.decode_tokens_per_second(),
       describe(generation.reason), session.load_seconds(), format_bytes(peak_resident_bytes()));
 }
@@ -76,6 +76,7 @@ nlohmann::ordered_json run_json(Session& session, const RunOptions& options, con
                {"text", generation.text},
                {"tokens", generation.tokens},
                {"prompt_tokens", generation.n_prompt},
+               {"computed_tokens", generation.n_computed},
                {"finish_reason", name_of(generation.reason)},
                {"settings", settings_json(session, options)},
                {"timings", timings_json(session, generation)},
@@ -89,10 +90,8 @@ Result<ActivationReport> report_routing(const Session& session, const RunOptions
                                         const ActivationRecorder& recorder, const Generation& generation) {
   const RequestChoices choices = recorder.choices_of(generation.request);
   const ParameterCounts counts = count_parameters(session.file());
-  // The last token that was generated has not been through the model.
-  const auto n_generated = static_cast<int64_t>(generation.tokens.size());
-  const int64_t n_processed = generation.n_prompt + std::max<int64_t>(0, n_generated - 1);
-  ActivationReport report = make_report(choices, session.spec(), counts, generation.n_prompt, n_processed);
+  ActivationReport report =
+      make_report(choices, session.spec(), counts, generation.n_prompt, generation.n_computed);
   if (!options.routing_json.empty()) {
     SOLI_RETURN_IF_ERROR(write_routing_json(options.routing_json, choices, session.spec(), counts,
                                             generation.n_prompt, report));

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -120,12 +121,20 @@ Result<int> run_synth(const SynthCommandOptions& options) {
   }
   int64_t n_bytes = 0;
   {
+    // A half file may be huge: Ctrl-C removes it.
+    const InterruptGuard interrupt(InterruptGuard::Second::kEndsProcess);
     ProgressLine progress("writing");
-    SOLI_RETURN_IF_ERROR(
+    const Status written =
         write_synthetic_model(*synth, options.out, *runtime, [&](int64_t done, int64_t total) {
           n_bytes = total;
           progress.show(done, total);
-        }));
+          return !interrupt.interrupted();
+        });
+    if (!written && written.error().kind == ErrorKind::kCancelled) {
+      print_note("soli: interrupted: {} is not written\n", options.out);
+      return kExitInterrupted;
+    }
+    SOLI_RETURN_IF_ERROR(written);
   }
   print("{}: {} with random weights, {}\n", options.out, synth->spec.architecture, format_bytes(n_bytes));
   return kExitDone;

@@ -204,7 +204,9 @@ class TensorWriter {
       });
       SOLI_RETURN_IF_ERROR(out_.append({chunk_.data(), static_cast<size_t>(n_rows * row_bytes)}));
       bytes_done_ += n_rows * row_bytes;
-      if (progress_) progress_(bytes_done_, bytes_total_);
+      if (progress_ && !progress_(bytes_done_, bytes_total_))
+        return fail(ErrorKind::kCancelled, "stopped after {} of {}", format_bytes(bytes_done_),
+                    format_bytes(bytes_total_));
     }
     return {};
   }

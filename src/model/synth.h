@@ -74,12 +74,13 @@ Result<uint32_t> weight_type_of_name(const kernels::KernelTable& kernels, std::s
 /// what is allowed.
 Result<ModelSpec> complete_synth_spec(const SynthOptions& options);
 
-using SynthProgress = std::function<void(int64_t bytes_done, int64_t bytes_total)>;
+/// Told after each chunk; false stops the writing.
+using SynthProgress = std::function<bool(int64_t bytes_done, int64_t bytes_total)>;
 
 /// Writes the file, over one that is there; it appears under its name when it is complete. Its bytes depend
 /// on the options alone, not on threads or ISA. Fails with kInvalidArgument for options that make no sense,
-/// with kLimit where the disk has not enough room, and with kIo. `progress` may be empty; it is called on
-/// this thread.
+/// with kLimit where the disk has not enough room, with kIo, and with kCancelled, leaving nothing, where
+/// `progress` says so. `progress` may be empty; it is called on this thread.
 Status write_synthetic_model(const SynthOptions& options, const std::string& path, Runtime& runtime,
                              const SynthProgress& progress);
 

@@ -3,9 +3,11 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -55,6 +57,19 @@ def soli(*arguments, stdin=b"", stdout=subprocess.PIPE, env=None):
             command, input=stdin, stdout=stdout, stderr=subprocess.PIPE, env=env or environment(), timeout=TIMEOUT_S
         )
     )
+
+
+def interrupt_when_handled(child, delay_s=0):
+    """Sends Ctrl-C so long after the program has a handler for it, which is when it has loaded or begun to write."""
+    status = pathlib.Path(f"/proc/{child.pid}/status")
+    while child.poll() is None:
+        caught = next(line for line in status.read_text().splitlines() if line.startswith("SigCgt:"))
+        if int(caught.split()[1], 16) >> (signal.SIGINT - 1) & 1:
+            break
+        time.sleep(0.005)
+    time.sleep(delay_s)
+    child.send_signal(signal.SIGINT)
+    return child.communicate(timeout=TIMEOUT_S)
 
 
 class CliTest(unittest.TestCase):

@@ -5,7 +5,8 @@ import signal
 import subprocess
 import sys
 
-from program import DEMO, GOLDEN, INTERRUPTED, MIXTRAL, ROOT, CliTest, environment, main, program
+from program import DEMO, GOLDEN, INTERRUPTED, MIXTRAL, ROOT, CliTest
+from program import environment, interrupt_when_handled, main, program
 
 PROMPT = "The captain looked at the sea and said"
 GREEDY = ["-p", PROMPT, "-n", "24", "--temp", "0"]
@@ -139,6 +140,20 @@ class RunTest(CliTest):
         self.assertEqual(child.returncode, INTERRUPTED, err)
         self.assertTrue((begun + out).endswith(b"\n"))
         self.assertIn(b"interrupted", err)
+
+    def test_interrupt_ends_a_long_prompt_and_counts_what_was_computed(self):
+        text = self.folder() / "text"
+        text.write_text("word " * 90_000)
+        limits = ["-c", "200000", "-b", "64", "-n", "1"]
+        command = [program(), "run", str(DEMO), "-f", str(text), *limits, "--routing", "--json"]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+        out, err = interrupt_when_handled(child, delay_s=0.2)  # amid the prompt's 2,800 steps
+        self.assertEqual(child.returncode, INTERRUPTED, err)
+        result = json.loads(out)
+        self.assertEqual(result["finish_reason"], "interrupted")
+        self.assertLess(result["computed_tokens"], result["prompt_tokens"])
+        self.assertEqual(result["computed_tokens"] % 64, 0)
+        self.assertEqual(len(result["routing"]["tokens"]), result["computed_tokens"])
 
     def test_golden_greedy_ids(self):
         case = json.loads((GOLDEN / "mixtral" / "case.json").read_text())

@@ -1,6 +1,8 @@
 """`soli synth`: files that the other commands run, and wrong options; `soli inspect --machine`."""
 
-from program import ERROR, USAGE, CliTest, main, soli
+import subprocess
+
+from program import ERROR, INTERRUPTED, USAGE, CliTest, environment, interrupt_when_handled, main, program, soli
 
 
 class SynthTest(CliTest):
@@ -31,6 +33,16 @@ class SynthTest(CliTest):
         self.assertEqual(types["token_embd.weight"], "F16")
         self.assertEqual(types["blk.0.ffn_up_exps.weight"], "Q8_0")
         self.assertEqual(types["blk.0.attn_q.weight"], "Q4_0")
+
+    def test_interrupted_it_leaves_nothing(self):
+        folder = self.folder()
+        # 75 MB of embeddings in many chunks: longer than the signal takes.
+        command = [program(), "synth", "--preset", "tiny", "--vocab", "600000", "--type", "F16", "-t", "1"]
+        command += ["-o", str(folder / "big.gguf")]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+        _, err = interrupt_when_handled(child)
+        self.assertEqual(child.returncode, INTERRUPTED, err)
+        self.assertEqual(list(folder.iterdir()), [])
 
     def test_bytes_depend_on_the_seed_and_not_on_threads(self):
         first = self.synth("--preset", "tiny", "--seed", "5", "-t", "1").read_bytes()

@@ -258,10 +258,23 @@ TEST_F(Synth, TellsItsProgress) {
         EXPECT_GT(done, last);
         last = done;
         total = all;
+        return true;
       });
   ASSERT_TRUE(written.has_value());
   EXPECT_EQ(last, total);
   EXPECT_EQ(total, ModelFile::open(folder_ / "model.gguf")->gguf().tensor_bytes());
+}
+
+TEST_F(Synth, LeavesNothingWhenItIsStopped) {
+  const std::string folder = folder_ / "stopped";
+  ASSERT_TRUE(std::filesystem::create_directory(folder));
+  int n_calls = 0;
+  const Status written = write_synthetic_model(tiny(), folder + "/model.gguf", *runtime_,
+                                               [&](int64_t, int64_t) { return ++n_calls < 3; });
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().kind, ErrorKind::kCancelled);
+  EXPECT_EQ(n_calls, 3);
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
 }
 
 TEST_F(Synth, RefusesSizesOutOfRangeByName) {
