@@ -22,9 +22,9 @@ struct InspectOptions {
 };
 
 Result<int> run_inspect_machine(const InspectOptions& options) {
-  SOLI_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Runtime> runtime,
-      Runtime::create({.n_threads = static_cast<int>(options.n_threads), .isa = requested_isa()}));
+  SOLI_ASSIGN_OR_RETURN(const std::string isa, requested_isa());
+  SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime,
+                        Runtime::create({.n_threads = static_cast<int>(options.n_threads), .isa = isa}));
   SOLI_ASSIGN_OR_RETURN(const MachineInfo machine, describe_machine());
   SOLI_ASSIGN_OR_RETURN(const MachineCeilings ceilings, measure_machine(*runtime, machine, options.seconds));
   if (options.json) {
@@ -37,9 +37,10 @@ Result<int> run_inspect_machine(const InspectOptions& options) {
 
 Result<int> run_inspect(const InspectOptions& options) {
   SOLI_ASSIGN_OR_RETURN(const ModelFile file, ModelFile::open(options.path));
+  SOLI_ASSIGN_OR_RETURN(const std::string isa, requested_isa());
   // One thread: nothing is computed. The runtime says which weight types have kernels.
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime,
-                        Runtime::create({.n_threads = 1, .isa = requested_isa()}));
+                        Runtime::create({.n_threads = 1, .isa = isa}));
   const ModelSummary summary = summarise(file, *runtime);
   if (options.json) {
     print_json(to_json(summary, options.tensors));

@@ -42,7 +42,7 @@ int refuse(const CLI::App& program, const std::vector<Command>& commands, const 
   for (const Command& candidate : commands) {
     if (candidate.app->parsed()) command = " " + candidate.app->get_name();
   }
-  std::string message = error.what();
+  std::string message = printable(error.what(), 1024);
   if (const std::vector<std::string> rest = program.remaining(); command.empty() && !rest.empty()) {
     message = fmt::format("unknown command '{}'", printable(rest.front()));
   }

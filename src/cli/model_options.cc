@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "cli/flags.h"
+#include "kernels/kernel_table.h"
 
 namespace soli::cli {
 
@@ -31,9 +32,11 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
                      "Precision of stored keys and values");
 }
 
-std::string requested_isa() {
+Result<std::string> requested_isa() {
   const char* const isa = std::getenv("SOLI_ISA");
-  return isa == nullptr ? "" : isa;
+  if (isa == nullptr) return "";
+  if (const auto table = kernels::select_kernels(isa); !table) return in_context("SOLI_ISA", table.error());
+  return isa;
 }
 
 const char* name_of(KvType type) { return type == KvType::kF32 ? "f32" : "f16"; }

@@ -26,8 +26,9 @@ CLI::Option* add_model_path(CLI::App& app, std::string& path);
 /// Adds MODEL, -t, -c, -b, --memory, --act and --kv.
 void add_model_options(CLI::App& app, ModelOptions& options);
 
-/// Value of the environment variable SOLI_ISA, or "".
-std::string requested_isa();
+/// Value of the environment variable SOLI_ISA, or "". Fails with kInvalidArgument where this machine does not
+/// have it.
+Result<std::string> requested_isa();
 
 const char* name_of(KvType type);
 const char* name_of(ActivationPrecision precision);

@@ -7,8 +7,12 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/utf8.h"
+
 namespace soli::cli {
 namespace {
+
+constexpr size_t kMaxMessageBytes = 8192;  // paths have up to 4096
 
 int first_write_error = 0;  // an errno; stdio itself remembers only that there was one
 
@@ -42,7 +46,7 @@ void write_output(std::string_view text) {
 
 void write_note(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
-void print_error(const Error& error) { print_note("soli: {}\n", error.message); }
+void print_error(const Error& error) { print_note("soli: {}\n", printable(error.message, kMaxMessageBytes)); }
 
 void print_json(const nlohmann::ordered_json& value) {
   const std::string text = value.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);

@@ -13,7 +13,7 @@ namespace soli::cli {
 
 Result<std::unique_ptr<Session>> Session::open(const ModelOptions& options) {
   std::unique_ptr<Session> session(new Session(options));
-  const std::string isa = requested_isa();
+  SOLI_ASSIGN_OR_RETURN(const std::string isa, requested_isa());
   SOLI_ASSIGN_OR_RETURN(session->runtime_, Runtime::create({.n_threads = static_cast<int>(options.n_threads),
                                                             .memory_bytes = options.memory_bytes,
                                                             .isa = isa}));

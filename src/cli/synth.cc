@@ -111,9 +111,9 @@ Result<SynthOptions> synth_options(const SynthCommandOptions& options, const ker
 }
 
 Result<int> run_synth(const SynthCommandOptions& options) {
-  SOLI_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Runtime> runtime,
-      Runtime::create({.n_threads = static_cast<int>(options.n_threads), .isa = requested_isa()}));
+  SOLI_ASSIGN_OR_RETURN(const std::string isa, requested_isa());
+  SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime,
+                        Runtime::create({.n_threads = static_cast<int>(options.n_threads), .isa = isa}));
   const Result<SynthOptions> synth = synth_options(options, runtime->kernels());
   if (!synth) {
     print_error(synth.error());

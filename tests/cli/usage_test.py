@@ -110,7 +110,12 @@ class ValueTest(CliTest):
     def test_unknown_instruction_set(self):
         for command in [("inspect", MIXTRAL), ("run", MIXTRAL, "-p", "x")]:
             outcome = soli(*command, env=environment(SOLI_ISA="mmx"))
-            self.check(outcome, ERROR, "mmx", "scalar")
+            self.check(outcome, ERROR, "SOLI_ISA", "mmx", "scalar")
+
+    def test_messages_pass_no_control_characters_to_the_terminal(self):
+        for arguments, status in [(["inspect", "no\x1b[31mfile\x07"], ERROR), (["inspect", DEMO, "\x1b[2J"], USAGE)]:
+            outcome = self.check(soli(*arguments), status, "\\x1B")
+            self.assertNotIn(b"\x1b", outcome.err)
 
     def test_prompts_that_look_like_flags_or_lists_are_prompts(self):
         for prompt in ["--help", "-n", "[a,b]", "a,b", "=x", "@x"]:

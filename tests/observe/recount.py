@@ -7,9 +7,15 @@ definitions and not by soli's code, and compares every figure with the file's ow
 """
 import json
 import math
+import struct
 import sys
 
-TOLERANCE = 1e-6  # relative; weights are written as the shortest decimals of 32-bit floats
+TOLERANCE = 1e-6  # relative
+
+
+def float32(decimal):
+    """Weights and gate entropies are written as the shortest decimals of 32-bit floats."""
+    return struct.unpack("f", struct.pack("f", decimal))[0]
 
 
 def effective_experts(weights):
@@ -28,8 +34,8 @@ def recount_token(file, token):
         place = moe_layers.index(layer["layer"])
         parameters += sum(file["expert_parameters"][place][e] for e in layer["ids"])
         touched += sum(file["expert_bytes"][place][e] for e in layer["ids"])
-        effective.append(effective_experts(layer["weights"]))
-        entropy.append(layer["gate_entropy"])
+        effective.append(effective_experts([float32(weight) for weight in layer["weights"]]))
+        entropy.append(float32(layer["gate_entropy"]))
     keys = token["position"] + 1
     query_key = 2 * keys * file["n_heads"] * file["head_dim"]
     weight_value = 2 * keys * file["n_heads"] * file["value_dim"]
