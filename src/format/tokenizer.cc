@@ -121,8 +121,9 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::create(TokenizerSpec spec) {
 }
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::from_gguf(const GgufFile& file) {
-  SOLI_ASSIGN_OR_RETURN(TokenizerSpec spec, read_tokenizer_spec(file));
-  auto tokenizer = create(std::move(spec));
+  Result<TokenizerSpec> spec = read_tokenizer_spec(file);
+  if (!spec) return in_context(file.path(), std::move(spec).error());
+  auto tokenizer = create(*std::move(spec));
   if (!tokenizer) return in_context(file.path(), std::move(tokenizer).error());
   return tokenizer;
 }

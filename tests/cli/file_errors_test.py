@@ -70,6 +70,11 @@ class FileTest(CliTest):
         path = self.changed(lambda data: with_string(data, "general.architecture", "llamb"))
         self.refused_by_all(path, "llamb", "qwen3moe", without=("tokenize",))
 
+    def test_unknown_tokenizer_names_the_file(self):
+        path = self.changed(lambda data: with_string(data, "tokenizer.ggml.model", "llamb"))
+        for command in ("run", "tokenize"):
+            self.check(soli(command, path, "-p", "x"), ERROR, f"{path}: tokenizer.ggml.model", "llamb", "gpt2")
+
     def test_weight_type_without_kernels(self):
         # I8 is smaller than F32, so that the file stays well formed; no model has weights of bare integers.
         path = self.changed(lambda data: with_tensor_type(data, "blk.0.attn_q.weight", 24))
