@@ -81,8 +81,8 @@ class Step {
     linear_group(context_, maps, view(Buffer::kNormed), outputs);
     normalise_heads(weights.q_norm, q);
     normalise_heads(weights.k_norm, k);
-    rope(context_, model_.rope(), positions_, q);
-    rope(context_, model_.rope(), positions_, k);
+    rope(context_, model_.rope(), positions_, q, q);
+    rope(context_, model_.rope(), positions_, k, k);
     const AttentionParams params = {.shape = kv_.shape,
                                     .layer_offset = kv_.layer_offset(layer),
                                     .n_heads = spec_.n_heads,
@@ -98,7 +98,7 @@ class Step {
       case QkNorm::kNone:
         return;
       case QkNorm::kPerHead:
-        rms_norm_heads(context_, x, weight, epsilon());
+        rms_norm_heads(context_, x, weight, epsilon(), x);
         return;
       case QkNorm::kWholeRow:
         rms_norm(context_, x, weight, epsilon(), x);

@@ -32,12 +32,14 @@ void rms_norm(OpContext& context, MatrixView<const float> x, std::span<const flo
            [&](int64_t r) { context.kernels.rms_norm(x.row(r), weight.data(), x.cols, eps, y.row(r)); });
 }
 
-void rms_norm_heads(OpContext& context, MatrixView<float> x, std::span<const float> weight, float eps) {
+void rms_norm_heads(OpContext& context, MatrixView<const float> x, std::span<const float> weight, float eps,
+                    MatrixView<float> y) {
+  check_same_shape(x, y);
   const auto head_dim = static_cast<int64_t>(weight.size());
   SOLI_CHECK(head_dim > 0 && x.cols % head_dim == 0, "heads of {} in {}", head_dim, x.cols);
   for_rows(context, x.rows, x.cols, [&](int64_t r) {
-    for (float* head = x.row(r); head < x.row(r) + x.cols; head += head_dim) {
-      context.kernels.rms_norm(head, weight.data(), head_dim, eps, head);
+    for (int64_t c = 0; c < x.cols; c += head_dim) {
+      context.kernels.rms_norm(x.row(r) + c, weight.data(), head_dim, eps, y.row(r) + c);
     }
   });
 }

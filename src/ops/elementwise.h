@@ -12,8 +12,9 @@ namespace soli {
 void rms_norm(OpContext& context, MatrixView<const float> x, std::span<const float> weight, float eps,
               MatrixView<float> y);
 
-/// The same within each of the row's cols / head_dim heads, in place; weight is [head_dim].
-void rms_norm_heads(OpContext& context, MatrixView<float> x, std::span<const float> weight, float eps);
+/// The same within each of the row's cols / head_dim heads; weight is [head_dim]. y may be x.
+void rms_norm_heads(OpContext& context, MatrixView<const float> x, std::span<const float> weight, float eps,
+                    MatrixView<float> y);
 
 /// out = a + b, row by row. out may be a.
 void add(OpContext& context, MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> out);

@@ -1,5 +1,6 @@
 #include "ops/rope.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace soli {
@@ -14,18 +15,20 @@ void fill_rotations(const Rope& rope, int64_t position, float* rotations) {
   }
 }
 
-void rotate_head(const Rope& rope, const float* rotations, float* head) {
+void rotate_head(const Rope& rope, const float* rotations, const float* x, float* y) {
   const auto n_pairs = static_cast<int64_t>(rope.inverse_frequencies.size());
   const bool adjacent = rope.pairing == RopePairing::kAdjacent;
   for (int64_t i = 0; i < n_pairs; ++i) {
-    float& a = head[adjacent ? 2 * i : i];
-    float& b = head[adjacent ? 2 * i + 1 : i + n_pairs];
+    const int64_t first = adjacent ? 2 * i : i;
+    const int64_t second = adjacent ? 2 * i + 1 : i + n_pairs;
+    const float a = x[first];
+    const float b = x[second];
     const float cosine = rotations[2 * i];
     const float sine = rotations[2 * i + 1];
-    const float rotated = a * cosine - b * sine;
-    b = a * sine + b * cosine;
-    a = rotated;
+    y[first] = a * cosine - b * sine;
+    y[second] = a * sine + b * cosine;
   }
+  if (y != x) std::copy(x + 2 * n_pairs, x + rope.head_dim, y + 2 * n_pairs);
 }
 
 }  // namespace
@@ -45,9 +48,11 @@ std::vector<double> Rope::frequencies(double base, int64_t n_rot, std::span<cons
   return result;
 }
 
-void rope(OpContext& context, const Rope& rope, std::span<const int64_t> positions, MatrixView<float> x) {
+void rope(OpContext& context, const Rope& rope, std::span<const int64_t> positions, MatrixView<const float> x,
+          MatrixView<float> y) {
   const auto n_rot = static_cast<int64_t>(2 * rope.inverse_frequencies.size());
   SOLI_CHECK(rope.head_dim > 0 && x.cols % rope.head_dim == 0, "heads of {} in {}", rope.head_dim, x.cols);
+  SOLI_CHECK(y.rows == x.rows && y.cols == x.cols, "{} x {} to {} x {}", x.rows, x.cols, y.rows, y.cols);
   SOLI_CHECK(n_rot <= rope.head_dim, "{} rotated elements in heads of {}", n_rot, rope.head_dim);
   SOLI_CHECK(static_cast<int64_t>(positions.size()) == x.rows, "{} positions for {} rows", positions.size(),
              x.rows);
@@ -56,7 +61,9 @@ void rope(OpContext& context, const Rope& rope, std::span<const int64_t> positio
     for (int64_t r = begin; r < end; ++r) {
       float* row_rotations = rotations + r * n_rot;
       fill_rotations(rope, positions[static_cast<size_t>(r)], row_rotations);
-      for (int64_t c = 0; c < x.cols; c += rope.head_dim) rotate_head(rope, row_rotations, x.row(r) + c);
+      for (int64_t c = 0; c < x.cols; c += rope.head_dim) {
+        rotate_head(rope, row_rotations, x.row(r) + c, y.row(r) + c);
+      }
     }
   });
 }

@@ -29,7 +29,8 @@ struct Rope {
                                          double scale);
 };
 
-/// Rotates every head of every row in place; x is [rows][n_heads * head_dim], positions is [rows].
-void rope(OpContext& context, const Rope& rope, std::span<const int64_t> positions, MatrixView<float> x);
+/// Rotates every head of every row; x and y are [rows][n_heads * head_dim], positions is [rows]. y may be x.
+void rope(OpContext& context, const Rope& rope, std::span<const int64_t> positions, MatrixView<const float> x,
+          MatrixView<float> y);
 
 }  // namespace soli

@@ -40,7 +40,7 @@ TEST_P(Elementwise, HeadsAreNormalisedOneByOne) {
   auto x = random_floats(4, 5 * 60);
   const auto original = x;
   const auto weight = random_floats(5, 20);
-  rms_norm_heads(context, {x.data(), 5, 60}, weight, 1e-6F);
+  rms_norm_heads(context, {x.data(), 5, 60}, weight, 1e-6F, {x.data(), 5, 60});
   for (int64_t head = 0; head < 15; ++head) {
     std::vector<float> expected(20);
     GetParam()->rms_norm(original.data() + head * 20, weight.data(), 20, 1e-6F, expected.data());

@@ -27,8 +27,11 @@ void expect_rotated(RopePairing pairing, int64_t head_dim, int64_t n_rot, double
   const std::vector<int64_t> positions = {0, 1, 7, 100000};
   const int64_t cols = n_heads * head_dim;
   const auto x = test::random_floats(1, 4 * cols);
-  auto y = x;
-  rope(context, spec, positions, {y.data(), 4, cols});
+  std::vector<float> y(x.size());
+  rope(context, spec, positions, {x.data(), 4, cols}, {y.data(), 4, cols});
+  auto in_place = x;
+  rope(context, spec, positions, {in_place.data(), 4, cols}, {in_place.data(), 4, cols});
+  EXPECT_EQ(in_place, y);
   for (int64_t i = 0; i < 4 * cols; ++i) {
     const int64_t d = i % head_dim;
     const int64_t head = i - d;
