@@ -136,8 +136,8 @@ Scheduler::Outcome Engine::outcome_of(const PlannedRows& part, std::span<const B
     if (workspace_.row_failed[static_cast<size_t>(part.begin + i)] != 0) {
       outcome.finish = FinishReason::kFailed;
       outcome.error = Error{ErrorKind::kMalformed,
-                            fmt::format("the model's values at position {} are not finite (request {})",
-                                        position, sequence.id)};
+                            fmt::format("{}: the model's values at position {} are not finite (request {})",
+                                        model_.file().gguf().path(), position, sequence.id)};
       return outcome;
     }
     if (!rows[static_cast<size_t>(i)].want_logits) continue;

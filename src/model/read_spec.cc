@@ -73,7 +73,7 @@ Status finish_attention(ModelSpec& spec) {
     spec.head_dim = spec.hidden_size / spec.n_heads;
   }
   if (spec.value_dim == 0) spec.value_dim = spec.head_dim;
-  SOLI_RETURN_IF_ERROR(check_range(spec, "attention.key_length", spec.head_dim, 1, kMaxHeadDim));
+  SOLI_RETURN_IF_ERROR(check_range(spec, "attention.key_length", spec.head_dim, 2, kMaxHeadDim));
   return check_range(spec, "attention.value_length", spec.value_dim, 1, kMaxHeadDim);
 }
 
