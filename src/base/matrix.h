@@ -22,8 +22,6 @@ struct MatrixView {
   T* row(int64_t r) const { return data + r * stride; }
   operator MatrixView<const T>() const { return {data, rows, cols, stride}; }  // NOLINT: T* to const T*
 
-  /// Columns [begin, begin + n_cols) of every row.
-  MatrixView columns(int64_t begin, int64_t n_cols) const { return {data + begin, rows, n_cols, stride}; }
   /// Rows [begin, begin + n_rows).
   MatrixView row_range(int64_t begin, int64_t n_rows) const { return {row(begin), n_rows, cols, stride}; }
 };

@@ -11,9 +11,8 @@ Status check_positive(const char* name, int64_t value, int64_t most) {
   return fail(ErrorKind::kInvalidArgument, "{}: {} is not allowed; 1 to {}", name, value, most);
 }
 
-SchedulerLimits scheduler_limits(const EngineOptions& options, int64_t context_length) {
-  return {.context_length = context_length,
-          .max_sequences = options.max_sequences,
+SchedulerLimits scheduler_limits(const EngineOptions& options) {
+  return {.max_sequences = options.max_sequences,
           .max_queued = options.max_queued,
           .chunk_rows = options.chunk_rows,
           .max_logit_rows = options.max_logit_rows};
@@ -34,7 +33,7 @@ Engine::Engine(const Model& model, ExpertExecutor& experts, const EngineOptions&
       pages_(model.runtime().budget(), kv_.page_bytes()),
       context_{model.runtime().team(), model.runtime().kernels(), options.activations},
       workspace_(std::move(workspace)),
-      scheduler_(scheduler_limits(options, context_length_), pages_) {}
+      scheduler_(scheduler_limits(options), pages_) {}
 
 Result<std::unique_ptr<Engine>> Engine::create(const Model& model, ExpertExecutor& experts,
                                                const EngineOptions& options) {

@@ -13,7 +13,6 @@
 namespace soli {
 
 struct SchedulerLimits {
-  int64_t context_length = 0;  // positions of a sequence
   int64_t max_sequences = 0;   // that run at once
   int64_t max_queued = 0;      // requests that wait
   int64_t chunk_rows = 0;      // rows of a step

@@ -65,10 +65,6 @@ Status File::read(int64_t offset, std::span<std::byte> out) const {
   return {};
 }
 
-void File::drop_cache(int64_t offset, int64_t bytes) const {
-  ::posix_fadvise(descriptor_, offset, bytes, POSIX_FADV_DONTNEED);
-}
-
 Result<std::string> read_file(const std::string& path, int64_t max_bytes) {
   SOLI_ASSIGN_OR_RETURN(const File file, File::open(path));
   if (file.size() > max_bytes) {

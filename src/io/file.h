@@ -22,8 +22,6 @@ class File {
 
   /// Fills all of `out` from `offset`; fails with kMalformed ("ends early") past the end of the file.
   Status read(int64_t offset, std::span<std::byte> out) const;
-  /// Tells the kernel that the cached pages of [offset, offset + bytes) are not needed any more.
-  void drop_cache(int64_t offset, int64_t bytes) const;
 
   int64_t size() const { return size_; }
   const std::string& path() const { return path_; }
