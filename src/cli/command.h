@@ -29,6 +29,7 @@ Command add_inspect(CLI::App& program);
 Command add_tokenize(CLI::App& program);
 Command add_logits(CLI::App& program);
 Command add_eval(CLI::App& program);
+Command add_bench(CLI::App& program);
 Command add_synth(CLI::App& program);
 Command add_completion(CLI::App& program);
 

@@ -1,5 +1,8 @@
 #include "cli/flags.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -17,6 +20,17 @@ std::optional<T> parse_whole(const std::string& text) {
   const auto [rest, error] = std::from_chars(text.data(), end, number);
   if (error != std::errc{} || rest != end) return std::nullopt;
   return number;
+}
+
+/// "1,2" gives "1" and "2"; of "" and "1," there is an empty part.
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
 }
 
 /// The longest name of an option: "-n,--predict" gives "--predict".
@@ -50,6 +64,25 @@ CLI::Option* add_integer(CLI::App& app, const std::string& names, int64_t& value
   return app.add_option_function<std::string>(names, set, what)
       ->type_name("N")
       ->default_str(std::to_string(value));
+}
+
+CLI::Option* add_integers(CLI::App& app, const std::string& names, std::vector<int64_t>& values,
+                          IntegerRange range, const std::string& what) {
+  const auto set = [&values, range, names](const std::string& text) {
+    values.clear();
+    if (text == "none") return;
+    for (const std::string& part : split_at_commas(text)) {
+      const std::optional<int64_t> number = parse_whole<int64_t>(part);
+      if (!number || *number < range.min || *number > range.max) {
+        refuse(names, part, describe(range) + "; several are separated by commas, and 'none' is allowed");
+      }
+      values.push_back(*number);
+    }
+    if (values.size() > kMaxListed) refuse(names, text, fmt::format("a list of at most {}", kMaxListed));
+  };
+  return app.add_option_function<std::string>(names, set, what)
+      ->type_name("N,N,...")
+      ->default_str(fmt::format("{}", fmt::join(values, ",")));
 }
 
 CLI::Option* add_number(CLI::App& app, const std::string& names, double& value, NumberRange range,
@@ -94,14 +127,10 @@ CLI::Option* add_token_ids(CLI::App& app, const std::string& names, std::vector<
                            const std::string& what) {
   const auto set = [&value, names](const std::string& text) {
     value.clear();
-    size_t begin = 0;
-    while (begin <= text.size()) {
-      const size_t end = std::min(text.find(',', begin), text.size());
-      const std::string part = text.substr(begin, end - begin);
+    for (const std::string& part : split_at_commas(text)) {
       const std::optional<int32_t> id = parse_whole<int32_t>(part);
       if (!id || *id < 0) refuse(names, part, "a token id: whole numbers from 0, separated by commas");
       value.push_back(*id);
-      begin = end + 1;
     }
   };
   return app.add_option_function<std::string>(names, set, what)->type_name("ID,ID,...");

@@ -20,6 +20,11 @@ struct IntegerRange {
 CLI::Option* add_integer(CLI::App& app, const std::string& names, int64_t& value, IntegerRange range,
                          const std::string& what);
 
+/// Such numbers, separated by commas, at most kMaxListed; or "none".
+inline constexpr size_t kMaxListed = 64;
+CLI::Option* add_integers(CLI::App& app, const std::string& names, std::vector<int64_t>& values,
+                          IntegerRange range, const std::string& what);
+
 /// A finite number from min to max; min itself is refused where min_is_open.
 struct NumberRange {
   double min;

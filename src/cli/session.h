@@ -35,6 +35,7 @@ class Session {
   /// fit.
   Status load(const EngineOptions& engine, int64_t n_positions);
   Engine& engine() { return *engine_; }
+  const ExpertStore& experts() const { return *store_; }
   double load_seconds() const { return load_seconds_; }
 
  private:

@@ -58,11 +58,6 @@ std::vector<CacheLevel> caches_of(hwloc_topology_t topology) {
 /// The part of a pass that one thread does; returns bytes read or operations done.
 using Work = FunctionRef<double(int64_t item)>;
 
-Measured summary_of(std::vector<double> rates) {
-  std::sort(rates.begin(), rates.end());
-  return {rates.front(), rates[rates.size() / 2], rates.back(), static_cast<int>(rates.size())};
-}
-
 /// Repeats a pass, which returns what it did, until the time is over; the first one only warms up.
 Measured repeat(double seconds, FunctionRef<double()> pass) {
   pass();

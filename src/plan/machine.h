@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "ops/runtime.h"
+#include "plan/measured.h"
 
 namespace soli {
 
@@ -33,14 +34,6 @@ struct MachineInfo {
 
 /// What hwloc and the kernel say. Fails with kIo if the topology cannot be read.
 Result<MachineInfo> describe_machine();
-
-/// Several passes of one measurement. Units are those of the figure.
-struct Measured {
-  double min = 0;
-  double median = 0;
-  double max = 0;
-  int passes = 0;
-};
 
 /// One figure with one thread and with all of the team. While one thread is measured the others spin, since
 /// a sleeping core slows its neighbour down on some machines.

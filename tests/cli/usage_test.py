@@ -2,7 +2,7 @@
 
 from program import DEMO, DONE, ERROR, MIXTRAL, USAGE, CliTest, environment, main, soli
 
-COMMANDS = ["run", "inspect", "tokenize", "logits", "eval", "synth", "completion"]
+COMMANDS = ["run", "inspect", "tokenize", "logits", "eval", "bench", "synth", "completion"]
 
 
 class HelpTest(CliTest):

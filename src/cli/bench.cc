@@ -1,0 +1,56 @@
+// soli bench: how fast a model reads prompts and generates on this machine.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/bench_measure.h"
+#include "cli/bench_options.h"
+#include "cli/bench_report.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/session.h"
+
+namespace soli::cli {
+namespace {
+
+Result<int> measure_and_print(Session& session, const BenchOptions& options) {
+  const InterruptGuard interrupt(InterruptGuard::Second::kEndsProcess);
+  SOLI_ASSIGN_OR_RETURN(const BenchFigures figures, measure_bench(session, options, interrupt));
+  if (options.json) {
+    print_json(to_json(session, options, figures));
+  } else {
+    print("{}", render_text(session, options, figures));
+  }
+  return kExitDone;
+}
+
+Result<int> run_bench(BenchOptions options) {
+  SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
+  SOLI_RETURN_IF_ERROR(load_for_bench(*session, options));
+  Result<int> status = measure_and_print(*session, options);
+  if (!status && status.error().kind == ErrorKind::kCancelled) {
+    print_note("soli: interrupted\n");
+    return kExitInterrupted;
+  }
+  return status;
+}
+
+}  // namespace
+
+Command add_bench(CLI::App& program) {
+  CLI::App* const app =
+      program.add_subcommand("bench", "Measure how fast a model reads prompts and generates");
+  const auto options = std::make_shared<BenchOptions>();
+  add_bench_options(*app, *options);
+  app->footer(
+      "Prefill is the time from a prompt of random tokens to its first token; decode is the time of steps in "
+      "which\n"
+      "all sequences gain a token, after their prompts. Leave the machine alone while it runs.\n\n"
+      "Examples:\n"
+      "  soli bench model.gguf\n"
+      "  soli bench model.gguf --prompt 512 --sequences 1,8,32 --generate 64 -t 2 --repetitions 5 --json\n"
+      "  soli bench model.gguf --prompt none --sequences 1");
+  return {app, [options] { return run_bench(*options); }};
+}
+
+}  // namespace soli::cli

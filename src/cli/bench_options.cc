@@ -1,0 +1,21 @@
+#include "cli/bench_options.h"
+
+#include "cli/flags.h"
+#include "model/model_file.h"
+
+namespace soli::cli {
+
+void add_bench_options(CLI::App& app, BenchOptions& options) {
+  add_model_options(app, options.model);
+  add_integers(app, "--prompt", options.prompts, {1, kMaxContextLength},
+               "Prefill: lengths of prompts, in tokens")
+      ->each([&](const std::string&) { options.prompts_given = true; });
+  add_integer(app, "--generate", options.generate, {1, kMaxContextLength}, "Decode: steps");
+  add_integers(app, "--sequences", options.sequences, {1, 65'536}, "Decode: how many sequences share a step")
+      ->each([&](const std::string&) { options.sequences_given = true; });
+  add_integer(app, "--repetitions", options.repetitions, {1, 10'000},
+              "How often everything is measured; median, least and most are shown");
+  app.add_flag("--json", options.json, "Print one JSON object");
+}
+
+}  // namespace soli::cli

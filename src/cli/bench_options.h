@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cli/model_options.h"
+
+namespace CLI {
+class App;
+}
+
+namespace soli::cli {
+
+struct BenchOptions {
+  ModelOptions model;
+  std::vector<int64_t> prompts = {64, 512};     // tokens
+  std::vector<int64_t> sequences = {1, 8, 32};  // that decode together
+  bool prompts_given = false;  // or left at the default, of which what does not fit is left out
+  bool sequences_given = false;
+  int64_t generate = 64;  // decode steps
+  int64_t repetitions = 5;
+  bool json = false;
+};
+
+void add_bench_options(CLI::App& app, BenchOptions& options);
+
+}  // namespace soli::cli

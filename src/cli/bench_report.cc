@@ -1,0 +1,118 @@
+#include "cli/bench_report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iterator>
+
+#include "base/units.h"
+#include "base/utf8.h"
+#include "cli/workbench.h"
+
+namespace soli::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Out = std::back_insert_iterator<std::string>;
+
+Json measured_json(const Measured& measured) {
+  return {{"median", measured.median}, {"min", measured.min}, {"max", measured.max}};
+}
+
+/// "40.31 (39.88 to 40.52)".
+std::string measured_text(const Measured& measured) {
+  return fmt::format("{:.2f} ({:.2f} to {:.2f})", measured.median, measured.min, measured.max);
+}
+
+Json prefill_json(const std::vector<PrefillFigures>& prefill) {
+  Json json = Json::array();
+  for (const PrefillFigures& figures : prefill) {
+    json.push_back({{"tokens", figures.n_tokens},
+                    {"tokens_per_s", measured_json(figures.tokens_per_s)},
+                    {"operations_per_token", figures.operations_per_token}});
+  }
+  return json;
+}
+
+Json decode_json(const BenchOptions& options, const std::vector<DecodeFigures>& decode) {
+  Json json = Json::array();
+  for (const DecodeFigures& figures : decode) {
+    json.push_back({{"sequences", figures.n_sequences},
+                    {"prompt", Workbench::kDecodePromptTokens},
+                    {"generate", options.generate},
+                    {"tokens_per_s", measured_json(figures.tokens_per_s)},
+                    {"steps_per_s", measured_json(figures.steps_per_s)},
+                    {"touched_bytes_per_step", std::llround(figures.touched_bytes_per_step)},
+                    {"kv_bytes_per_step", std::llround(figures.kv_bytes_per_step)}});
+  }
+  return json;
+}
+
+std::string bytes_text(double bytes) { return format_bytes(std::llround(bytes)); }
+
+void render_prefill(Out out, const std::vector<PrefillFigures>& prefill) {
+  if (prefill.empty()) return;
+  fmt::format_to(out, "\n{:<16} {:>30} {:>16} {:>10}\n", "prefill, tokens", "tokens/s (range)", "op/token",
+                 "Gop/s");
+  for (const PrefillFigures& figures : prefill) {
+    fmt::format_to(out, "{:>16} {:>30} {:>16} {:>10.1f}\n", figures.n_tokens,
+                   measured_text(figures.tokens_per_s), format_count(figures.operations_per_token),
+                   figures.tokens_per_s.median * figures.operations_per_token / 1e9);
+  }
+}
+
+void render_decode(Out out, const BenchOptions& options, const std::vector<DecodeFigures>& decode) {
+  if (decode.empty()) return;
+  fmt::format_to(out, "\n{:<16} {:>30} {:>16} {:>10} {:>10} {:>14}\n", "decode, at once", "tokens/s (range)",
+                 "steps/s", "touched", "GB/s", "keys, values");
+  for (const DecodeFigures& figures : decode) {
+    fmt::format_to(out, "{:>16} {:>30} {:>16.2f} {:>10} {:>10.2f} {:>14}\n", figures.n_sequences,
+                   measured_text(figures.tokens_per_s), figures.steps_per_s.median,
+                   bytes_text(figures.touched_bytes_per_step),
+                   figures.steps_per_s.median * figures.touched_bytes_per_step / 1e9,
+                   bytes_text(figures.kv_bytes_per_step));
+  }
+  fmt::format_to(out,
+                 "\n{} steps after a prompt of {} tokens. Touched: bytes of weights per step, each distinct "
+                 "expert once;\nGB/s: these times steps/s; keys and values come on top.\n",
+                 options.generate, Workbench::kDecodePromptTokens);
+}
+
+}  // namespace
+
+std::string render_text(Session& session, const BenchOptions& options, const BenchFigures& figures) {
+  std::string text;
+  const Out out = std::back_inserter(text);
+  const GgufFile& gguf = session.file().gguf();
+  const EngineOptions& engine = options.model.engine;
+  fmt::format_to(out, "{}, {}, {}; loaded in {:.2f} s\n", printable(gguf.path(), 400),
+                 session.spec().architecture, format_bytes(gguf.file_bytes()), session.load_seconds());
+  fmt::format_to(out, "{}, {} threads, activations {}, keys and values {}; median (range) of {}\n",
+                 session.runtime().kernels().isa, session.runtime().team().size(),
+                 name_of(engine.activations), name_of(engine.kv_type), options.repetitions);
+  render_prefill(out, figures.prefill);
+  render_decode(out, options, figures.decode);
+  return text;
+}
+
+Json to_json(Session& session, const BenchOptions& options, const BenchFigures& figures) {
+  const GgufFile& gguf = session.file().gguf();
+  const EngineOptions& engine = options.model.engine;
+  return {{"soli", SOLI_VERSION},
+          {"model", gguf.path()},
+          {"architecture", session.spec().architecture},
+          {"file_bytes", gguf.file_bytes()},
+          {"isa", session.runtime().kernels().isa},
+          {"threads", session.runtime().team().size()},
+          {"activations", name_of(engine.activations)},
+          {"kv", name_of(engine.kv_type)},
+          {"repetitions", options.repetitions},
+          {"load_s", session.load_seconds()},
+          {"prefill", prefill_json(figures.prefill)},
+          {"decode", decode_json(options, figures.decode)},
+          {"ceilings", nullptr},
+          {"probe", Json::array()},
+          {"void", nullptr}};
+}
+
+}  // namespace soli::cli

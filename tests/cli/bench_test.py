@@ -1,0 +1,152 @@
+"""`soli bench`: what it counts agrees with `soli inspect`, and what cannot be measured is refused."""
+
+import subprocess
+
+from program import DEMO, ERROR, GOLDEN, INTERRUPTED, USAGE, CliTest
+from program import environment, interrupt_when_handled, main, program, soli
+
+DENSE = GOLDEN / "qwen3-dense" / "model.gguf"
+SHORT = ["--generate", "3", "--repetitions", "2"]
+QUICK = [*SHORT, "--prompt", "5,9", "--sequences", "1,4"]
+PROMPT_TOKENS = 16  # of a sequence that decodes
+
+
+class BenchTest(CliTest):
+    def bench(self, model, *arguments):
+        return self.run_ok("bench", model, *arguments, "--json").json
+
+    def inspect(self, model):
+        return self.run_ok("inspect", model, "--json", "--tensors").json
+
+    def all_experts(self):
+        """A model of which every token calls every expert."""
+        path = self.folder() / "all.gguf"
+        arguments = ["--experts", "4", "--experts-per-token", "4", "--type", "Q8_0"]
+        self.run_ok("synth", "--preset", "tiny", *arguments, "-o", path)
+        return path
+
+    def test_json(self):
+        shown = self.bench(DEMO, *QUICK, "-t", "2", "--act", "f32", "--kv", "f32")
+        self.assertEqual(shown["soli"], self.run_ok("--version").text.split()[1])
+        self.assertEqual((shown["model"], shown["architecture"]), (str(DEMO), "qwen3moe"))
+        self.assertEqual(shown["file_bytes"], DEMO.stat().st_size)
+        self.assertEqual((shown["threads"], shown["activations"], shown["kv"]), (2, "f32", "f32"))
+        self.assertEqual(shown["repetitions"], 2)
+        self.assertGreater(shown["load_s"], 0)
+        self.assertEqual([entry["tokens"] for entry in shown["prefill"]], [5, 9])
+        self.assertEqual([entry["sequences"] for entry in shown["decode"]], [1, 4])
+        self.assertIsNone(shown["ceilings"])
+        self.assertIsNone(shown["void"])
+        self.assertEqual(shown["probe"], [])
+        for entry in shown["prefill"] + shown["decode"]:
+            figure = entry["tokens_per_s"]
+            self.assertGreater(figure["min"], 0)
+            self.assertLessEqual(figure["min"], figure["median"])
+            self.assertLessEqual(figure["median"], figure["max"])
+        for entry in shown["decode"]:
+            self.assertEqual((entry["prompt"], entry["generate"]), (PROMPT_TOKENS, 3))
+            for name in ("min", "median", "max"):
+                total = entry["steps_per_s"][name] * entry["sequences"]
+                self.assertAlmostEqual(entry["tokens_per_s"][name], total, delta=1e-6 * total)
+
+    def test_bytes_and_operations_where_every_weight_takes_part(self):
+        for model in (DENSE, self.all_experts()):
+            with self.subTest(model=model):
+                inspected = self.inspect(model)
+                shape = inspected["shape"]
+                tensors = {tensor["name"]: tensor for tensor in inspected["tensors"]}
+                embedding_row = tensors["token_embd.weight"]["bytes"] // shape["vocabulary"]
+                matrices = [tensor for tensor in tensors.values() if len(tensor["dimensions"]) > 1]
+                head = shape["hidden_size"] * shape["vocabulary"]
+                weights = sum(self.elements(tensor) for tensor in matrices)
+                weights -= head if "output.weight" in tensors else 0  # the embedding is no product
+                shown = self.bench(model, *QUICK)
+                for entry in shown["decode"]:
+                    n = entry["sequences"]
+                    self.assertEqual(
+                        entry["touched_bytes_per_step"],
+                        inspected["active_per_token"]["bytes"] + (n - 1) * embedding_row,
+                    )
+                    positions = sum(PROMPT_TOKENS + 1 + step for step in range(3)) / 3  # the step's own included
+                    self.assertEqual(
+                        entry["kv_bytes_per_step"], n * positions * inspected["kv_bytes_per_position"]["f16"]
+                    )
+                for entry in shown["prefill"]:  # the head sees the last token only
+                    n = entry["tokens"]
+                    self.assertAlmostEqual(entry["operations_per_token"], 2 * (weights - head + head / n), places=6)
+
+    @staticmethod
+    def elements(tensor):
+        product = 1
+        for dimension in tensor["dimensions"]:
+            product *= dimension
+        return product
+
+    def test_the_experts_of_a_step_count_once(self):
+        active = self.inspect(DEMO)["active_per_token"]["bytes"]
+        everything = self.inspect(DEMO)["nominal"]["bytes"]
+        one, many = (entry["touched_bytes_per_step"] for entry in self.bench(DEMO, *QUICK)["decode"])
+        self.assertEqual(one, active)
+        self.assertGreater(many, one)
+        self.assertLess(many, min(4 * one, everything))
+
+    def test_the_work_is_the_same_in_every_run_and_chunking(self):
+        def counted(*arguments):
+            work = ["--generate", "3", "--prompt", "none", "--sequences", "4", *arguments]
+            (entry,) = self.bench(DEMO, *work)["decode"]
+            return entry["touched_bytes_per_step"], entry["kv_bytes_per_step"]
+
+        expected = counted("--repetitions", "2", "-t", "1")
+        self.assertEqual(counted("--repetitions", "2", "-t", "2"), expected)
+        self.assertEqual(counted("--repetitions", "1"), expected)
+        # Sequences that are ready wait for no prompt: they are further on when the last one has been read.
+        self.assertGreater(counted("--repetitions", "1", "-b", "4")[1], expected[1])
+
+    def test_text(self):
+        text = self.run_ok("bench", DEMO, *QUICK).text
+        for part in (str(DEMO), "prefill, tokens", "decode, at once", "steps/s", "GB/s", "prompt of 16 tokens"):
+            self.assertIn(part, text)
+
+    def test_parts_can_be_left_out(self):
+        shown = self.bench(DEMO, *SHORT, "--prompt", "none", "--sequences", "1,2")
+        self.assertEqual((len(shown["prefill"]), len(shown["decode"])), (0, 2))
+        shown = self.bench(DEMO, *SHORT, "--prompt", "7", "--sequences", "none")
+        self.assertEqual((len(shown["prefill"]), len(shown["decode"])), (1, 0))
+        self.check(soli("bench", DEMO, "--prompt", "none", "--sequences", "none"), ERROR, "--prompt", "--sequences")
+
+    def test_defaults_that_do_not_fit_are_left_out_and_said(self):
+        outcome = self.run_ok("bench", DEMO, "--repetitions", "1", "--generate", "2", "-b", "16", "--json")
+        self.assertEqual([entry["tokens"] for entry in outcome.json["prefill"]], [64])
+        self.assertEqual([entry["sequences"] for entry in outcome.json["decode"]], [1, 8])
+        self.assertIn("left out --prompt 512: with its first token, the context has room for 256", outcome.message)
+        self.assertIn("left out --sequences 32: a step has room for 16 rows", outcome.message)
+
+    def test_wrong_lists(self):
+        for flag in ("--prompt", "--sequences"):
+            for value in ("0", "-3", "abc", "", "1,", "1,,2", "1.5", "1 2", "none,1", "9999999999"):
+                with self.subTest(flag=flag, value=value):
+                    part = next(p for p in value.split(",") if not p.isdecimal() or not 0 < int(p) < 1e9)
+                    self.check(soli("bench", DEMO, flag, value), USAGE, f"{flag}: '{part}' is not a whole number")
+        self.check(soli("bench", DEMO, "--prompt", ",".join(["1"] * 65)), USAGE, "at most 64")
+        for flag in ("--generate", "--repetitions"):
+            for value in ("0", "-1", "x", "1,2"):
+                self.check(soli("bench", DEMO, flag, value), USAGE, f"{flag}: '{value}' is not a whole number")
+
+    def test_what_the_model_has_no_room_for(self):
+        self.check(soli("bench", DEMO, "--prompt", "9,256"), ERROR, "--prompt 256", "room for 256", "-c")
+        self.check(soli("bench", DEMO, "--sequences", "600"), ERROR, "--sequences 600", "room for 512", "-b")
+        self.check(soli("bench", DEMO, "--generate", "250", "--prompt", "9"), ERROR, "--generate 250", "256 (-c)")
+        self.check(soli("bench", DEMO, *QUICK, "--memory", "20MiB"), ERROR, "--memory", "are needed")
+        self.check(soli("bench", "/nowhere.gguf"), ERROR, "/nowhere.gguf")
+
+    def test_interrupt(self):
+        for work in (["--prompt", "200", "--sequences", "none"], ["--prompt", "none", "--sequences", "2"]):
+            command = [program(), "bench", str(DEMO), *work, "--repetitions", "10000"]
+            child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+            out, err = interrupt_when_handled(child, delay_s=0.1)
+            self.assertEqual((child.returncode, out), (INTERRUPTED, b""), err)
+            self.assertEqual(err, b"soli: interrupted\n")
+
+
+if __name__ == "__main__":
+    main()
