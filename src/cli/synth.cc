@@ -1,4 +1,6 @@
 // soli synth: a model file with random weights, to test a machine with before a large model is downloaded.
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <limits>
 #include <memory>
@@ -78,6 +80,21 @@ std::string part_flag(Part part) {
   return name;
 }
 
+/// A weight type or a mixture of them.
+Status apply_type(const kernels::KernelTable& kernels, const std::string& name, SynthOptions& synth) {
+  if (const TypeMix* mix = find_type_mix(name); mix != nullptr) {
+    synth.use_mix(*mix);
+    return {};
+  }
+  const Result<uint32_t> type = weight_type_of_name(kernels, name);
+  if (!type) {
+    return fail(ErrorKind::kInvalidArgument, "{}, {}", type.error().message,
+                fmt::join(type_mix_names(), ", "));
+  }
+  synth.types = SynthOptions::uniform_types(*type);
+  return {};
+}
+
 Status apply_part_type(const kernels::KernelTable& kernels, const std::string& text, SynthOptions& synth) {
   const size_t equals = text.find('=');
   std::string names;
@@ -97,10 +114,7 @@ Result<SynthOptions> synth_options(const SynthCommandOptions& options, const ker
   SOLI_ASSIGN_OR_RETURN(SynthOptions synth,
                         options.preset.empty() ? tiny_synth(options.family) : synth_preset(options.preset));
   apply(options.sizes, synth.spec);
-  if (!options.type.empty()) {
-    SOLI_ASSIGN_OR_RETURN(const uint32_t type, weight_type_of_name(kernels, options.type));
-    synth.types = SynthOptions::uniform_types(type);
-  }
+  if (!options.type.empty()) SOLI_RETURN_IF_ERROR(apply_type(kernels, options.type, synth));
   for (const std::string& text : options.part_types)
     SOLI_RETURN_IF_ERROR(apply_part_type(kernels, text, synth));
   synth.tied_output = synth.tied_output || options.tied;
@@ -172,7 +186,10 @@ Command add_synth(CLI::App& program) {
   family->type_name(fmt::format("{{{}}}", fmt::join(family_names(), ",")))->excludes(preset);
   add_path(*app, "-o,--out", options->out, "The file to write")->required();
   add_sizes(*app, options->sizes);
-  app->add_option("--type", options->type, "Weight type of all matrices but the router's, such as Q4_K")
+  app->add_option(
+         "--type", options->type,
+         fmt::format("Weight type of all matrices but the router's, such as Q4_K, or a mixture of types: {}",
+                     fmt::join(type_mix_names(), ", ")))
       ->type_name("TYPE");
   app->add_option("--part-type", options->part_types, "Weight type of one part, such as routed-experts=Q4_K")
       ->type_name("PART=TYPE")
@@ -190,7 +207,7 @@ Command add_synth(CLI::App& program) {
   app->footer(
       "The bytes depend on the options alone, not on threads or the machine.\n\n"
       "Examples:\n"
-      "  soli synth --preset olmoe-1b-7b --type Q4_K -o olmoe.gguf\n"
+      "  soli synth --preset olmoe-1b-7b --type Q4_K_M -o olmoe.gguf\n"
       "  soli synth --preset tiny --experts 64 --experts-per-token 8 --skew 1 -o skewed.gguf");
   return {app, [options] { return run_synth(*options); }};
 }

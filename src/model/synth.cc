@@ -83,6 +83,7 @@ class Planner {
       const uint32_t type = options_.types[part];
       const bool is_norms = part == static_cast<size_t>(Part::kNorms);
       if (is_norms ? type == kGgmlF32 : kernels_.find(type) != nullptr) continue;
+      if (!is_norms && type == kTypeByMix && options_.mix != nullptr) continue;
       std::vector<std::string_view> names;
       for (const kernels::WeightKernels& known : kernels_.weights) names.push_back(known.name);
       return fail(ErrorKind::kInvalidArgument, "type of {}: {} is not allowed; {}",
@@ -107,7 +108,7 @@ class Planner {
   }
 
   void plan_linear(const LinearSlot& slot, int64_t layer) {
-    PlannedTensor tensor = matrix(slot.rows, slot.cols, slot.part);
+    PlannedTensor tensor = matrix(slot.rows, slot.cols, slot.part, layer);
     tensor.name = tensor_name(slot.pattern, layer);
     // A single row is written as a vector, as published files have it.
     tensor.dims = slot.rows == Dim::kOne ? std::vector{tensor.cols} : std::vector{tensor.cols, tensor.rows};
@@ -124,7 +125,7 @@ class Planner {
   }
 
   void plan_experts(const ExpertSlot& slot, int64_t layer) {
-    PlannedTensor tensor = matrix(slot.rows, slot.cols, Part::kRoutedExperts);
+    PlannedTensor tensor = matrix(slot.rows, slot.cols, Part::kRoutedExperts, layer);
     tensor.name = tensor_name(slot.merged_pattern, layer);
     tensor.dims = {tensor.cols, tensor.rows, spec_.router.n_experts};
     tensor.rows *= spec_.router.n_experts;
@@ -140,9 +141,11 @@ class Planner {
                         .distribution = {.mean = part == Part::kNorms ? 1.0 : 0.0, .deviation = 0}});
   }
 
-  PlannedTensor matrix(Dim rows, Dim cols, Part part) const {
+  PlannedTensor matrix(Dim rows, Dim cols, Part part, int64_t layer) const {
+    uint32_t type = options_.type_of(part);
+    if (type == kTypeByMix) type = type_in_mix(*options_.mix, spec_, options_.tied_output, part, rows, layer);
     PlannedTensor tensor = {.name = {},
-                            .type = type_of(part, size_of(spec_, cols)),
+                            .type = kernels_for(type, size_of(spec_, cols)),
                             .rows = size_of(spec_, rows),
                             .cols = size_of(spec_, cols),
                             .dims = {}};
@@ -153,8 +156,9 @@ class Planner {
     return tensor;
   }
 
-  const kernels::WeightKernels* type_of(Part part, int64_t cols) const {
-    for (const uint32_t id : {options_.type_of(part), uint32_t{kGgmlQ8_0}}) {
+  /// Of the wanted type, or of one whose blocks divide the row.
+  const kernels::WeightKernels* kernels_for(uint32_t wanted, int64_t cols) const {
+    for (const uint32_t id : {wanted, uint32_t{kGgmlQ8_0}}) {
       const kernels::WeightKernels* type = kernels_.find(id);
       if (type != nullptr && cols % type->block_elements == 0) return type;
     }

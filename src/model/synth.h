@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "format/ggml_types.h"
 #include "model/family.h"
+#include "model/synth_mix.h"
 #include "ops/runtime.h"
 
 namespace soli {
@@ -21,6 +22,8 @@ namespace soli {
 /// A vocabulary has at least the 256 bytes, a beginning, an end, and one that fills up.
 inline constexpr int64_t kMinSynthVocab = 259;
 inline constexpr double kMaxRoutingSkew = 8;
+/// In place of a weight type: what SynthOptions::mix says.
+inline constexpr uint32_t kTypeByMix = UINT32_MAX;
 
 /// What a synthetic file holds.
 ///
@@ -47,11 +50,18 @@ struct SynthOptions {
   /// Weight type (a GgmlTypeId with kernels) of the matrices of each part; norms and biases are F32 always. A
   /// matrix whose rows are no whole blocks of its type is written as Q8_0, or F16 where that has none either.
   std::array<uint32_t, kParts> types = uniform_types(kGgmlQ8_0);
+  /// Decides in the parts whose type is kTypeByMix.
+  const TypeMix* mix = nullptr;
   uint64_t seed = 0;
   double routing_skew = 0;
 
   /// One type for all matrices but the router's, which are F32.
   static std::array<uint32_t, kParts> uniform_types(uint32_t type);
+  /// Leaves the types of all matrices but the router's to a mixture.
+  void use_mix(const TypeMix& types_of_matrices) {
+    types = uniform_types(kTypeByMix);
+    mix = &types_of_matrices;
+  }
   uint32_t& type_of(Part part) { return types[static_cast<size_t>(part)]; }
   uint32_t type_of(Part part) const { return types[static_cast<size_t>(part)]; }
 };

@@ -34,6 +34,19 @@ class SynthTest(CliTest):
         self.assertEqual(types["blk.0.ffn_up_exps.weight"], "Q8_0")
         self.assertEqual(types["blk.0.attn_q.weight"], "Q4_0")
 
+    def test_a_mixture_of_types_and_a_part_that_leaves_it(self):
+        path = self.synth(
+            "--preset", "tiny", "--layers", "8", "--hidden", "256", "--experts", "12", "--expert-width", "256",
+            "--type", "q4_k_m", "--part-type", "routed-experts=Q8_0",
+        )  # fmt: skip
+        tensors = self.run_ok("inspect", path, "--json", "--tensors").json["tensors"]
+        types = {tensor["name"]: tensor["type"] for tensor in tensors}
+        self.assertEqual(types["output.weight"], "Q6_K")
+        self.assertEqual(types["blk.0.attn_v.weight"], "Q6_K")
+        self.assertEqual(types["blk.1.attn_v.weight"], "Q4_K")
+        self.assertEqual(types["blk.0.ffn_down_exps.weight"], "Q8_0")
+        self.assertEqual(types["blk.0.ffn_gate_inp.weight"], "F32")
+
     def test_interrupted_it_leaves_nothing(self):
         folder = self.folder()
         # 75 MB of embeddings in many chunks: longer than the signal takes.
@@ -66,7 +79,7 @@ class SynthTest(CliTest):
         self.check(soli(*tiny, "--family", "llama"), USAGE, "excludes")
         self.check(soli("synth", "--preset", "huge", "-o", out), USAGE, "huge", "tiny")
         self.check(soli("synth", "--family", "huge", "-o", out), USAGE, "huge", "olmoe")
-        self.check(soli(*tiny, "--type", "Q9"), USAGE, "Q9", "Q4_K")
+        self.check(soli(*tiny, "--type", "Q9"), USAGE, "Q9", "Q4_K", "MXFP4_MOE")
         self.check(soli(*tiny, "--part-type", "nose=Q4_K"), USAGE, "nose", "routed-experts")
         self.check(soli(*tiny, "--part-type", "router=Q9"), USAGE, "Q9")
         self.check(soli(*tiny, "--experts", "4", "--experts-per-token", "5"), USAGE, "5")

@@ -312,6 +312,8 @@ TEST_F(Synth, RefusesSizesOutOfRangeByName) {
       {"routing_skew: nan", "0 to 8", [](SynthOptions& o) { o.routing_skew = std::nan(""); }},
       {"type of attention: IQ2_XS", "Q4_K",
        [](SynthOptions& o) { o.type_of(Part::kAttention) = kGgmlIQ2_XS; }},
+      {"type of embedding: type 4294967295", "Q4_K",
+       [](SynthOptions& o) { o.type_of(Part::kEmbedding) = kTypeByMix; }},
       {"type of router: type 99", "F32", [](SynthOptions& o) { o.type_of(Part::kRouter) = 99; }},
       {"type of norms: F16", "F32", [](SynthOptions& o) { o.type_of(Part::kNorms) = kGgmlF16; }},
       {"name: 5000 bytes", "4096", [](SynthOptions& o) { o.spec.name = std::string(5000, 'x'); }},
