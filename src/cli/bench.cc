@@ -21,7 +21,9 @@ Result<int> measure_and_print(Session& session, const BenchOptions& options) {
   } else {
     print("{}", render_text(session, options, figures));
   }
-  return kExitDone;
+  if (figures.void_reasons.empty()) return kExitDone;
+  print_note("soli: the figures are void: {}\n", figures.void_reasons.front());
+  return kExitError;
 }
 
 Result<int> run_bench(BenchOptions options) {
@@ -45,11 +47,16 @@ Command add_bench(CLI::App& program) {
   app->footer(
       "Prefill is the time from a prompt of random tokens to its first token; decode is the time of steps in "
       "which\n"
-      "all sequences gain a token, after their prompts. Leave the machine alone while it runs.\n\n"
+      "all sequences gain a token, after their prompts. Leave the machine alone while it runs.\n"
+      "--probe voids a run, with exit status 1, whose shares mean nothing: a figure of the machine changed "
+      "by more "
+      "than\n"
+      "a tenth or is far below what such a machine has shown, or work was faster than the machine.\n\n"
       "Examples:\n"
       "  soli bench model.gguf\n"
       "  soli bench model.gguf --prompt 512 --sequences 1,8,32 --generate 64 -t 2 --repetitions 5 --json\n"
-      "  soli bench model.gguf --prompt none --sequences 1");
+      "  soli bench model.gguf --prompt none --sequences 1\n"
+      "  soli bench model.gguf --probe");
   return {app, [options] { return run_bench(*options); }};
 }
 

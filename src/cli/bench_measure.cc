@@ -68,12 +68,36 @@ class Bench {
   Bench(Session& session, const BenchOptions& options, const InterruptGuard& interrupt)
       : session_(session),
         options_(options),
+        interrupt_(interrupt),
         workbench_(session, interrupt),
         work_(session.file(), session.runtime().kernels(), options.model.engine.activations,
               options.model.engine.kv_type),
-        progress_("measuring") {}
+        probe_(work_),
+        progress_("measuring") {
+    if (options.probe) session.engine().set_hooks({.probe = &probe_});
+  }
+  ~Bench() { session_.engine().set_hooks({}); }
 
   Result<BenchFigures> measure() {
+    if (!options_.probe) return measure_work();
+    show("the machine");
+    SOLI_ASSIGN_OR_RETURN(const MachineInfo machine, describe_machine());
+    Runtime& runtime = session_.runtime();
+    ProbeFigures probe;
+    SOLI_ASSIGN_OR_RETURN(probe.before, measure_machine(runtime, machine, options_.ceiling_seconds));
+    SOLI_ASSIGN_OR_RETURN(BenchFigures figures, measure_work());
+    show("the machine");
+    SOLI_ASSIGN_OR_RETURN(probe.after, measure_machine(runtime, machine, options_.ceiling_seconds));
+    if (interrupt_.interrupted()) return fail(ErrorKind::kCancelled, "interrupted");
+    probe.work = std::move(probed_);
+    figures.void_reasons =
+        probe.void_reasons(find_known_machine(machine, runtime.kernels().isa, runtime.team().size()));
+    figures.probe = std::move(probe);
+    return figures;
+  }
+
+ private:
+  Result<BenchFigures> measure_work() {
     BenchFigures figures;
     for (const int64_t n : options_.prompts) {
       SOLI_ASSIGN_OR_RETURN(const PrefillFigures prefill, measure_prefill(n));
@@ -86,11 +110,11 @@ class Bench {
     return figures;
   }
 
- private:
   Result<PrefillFigures> measure_prefill(int64_t n_tokens) {
     const auto n = static_cast<double>(n_tokens);
     show(fmt::format("prefill {}", n_tokens));
     SOLI_RETURN_IF_ERROR(workbench_.prefill(n_tokens));  // warms up
+    probe_.take();
     std::vector<double> rates;
     for (int64_t i = 0; i < options_.repetitions; ++i) {
       SOLI_ASSIGN_OR_RETURN(const double seconds, workbench_.prefill(n_tokens));
@@ -98,6 +122,7 @@ class Bench {
       ++n_done_;
       show(fmt::format("prefill {}", n_tokens));
     }
+    probed_.push_back({ProbedWork::Kind::kPrefill, n_tokens, probe_.take()});
     return PrefillFigures{
         .n_tokens = n_tokens,
         .tokens_per_s = summary_of(std::move(rates)),
@@ -109,23 +134,27 @@ class Bench {
     std::vector<double> step_rates;
     double touched = 0;
     double kv = 0;
+    PhaseTotals probed;
     for (int64_t i = 0; i < options_.repetitions; ++i) {
       show(fmt::format("decode of {}", n_sequences));
       SOLI_ASSIGN_OR_RETURN(DecodeBatch batch, workbench_.start_decode(n_sequences));
       const int64_t read_before = expert_bytes_read();
       int64_t n_positions = 0;
+      probe_.take();  // of reading the prompts
       const Stopwatch watch;
       for (int64_t step = 0; step < options_.generate; ++step) {
         n_positions += batch.n_positions();
         SOLI_RETURN_IF_ERROR(batch.step());
       }
       const double steps_per_s = static_cast<double>(options_.generate) / watch.seconds();
+      probed += probe_.take();
       step_rates.push_back(steps_per_s);
       token_rates.push_back(steps_per_s * static_cast<double>(n_sequences));
       touched += static_cast<double>(expert_bytes_read() - read_before);
       kv += static_cast<double>(n_positions * work_.position_bytes());
       ++n_done_;
     }
+    probed_.push_back({ProbedWork::Kind::kDecode, n_sequences, probed});
     const auto n_steps = static_cast<double>(options_.repetitions * options_.generate);
     return DecodeFigures{
         .n_sequences = n_sequences,
@@ -162,8 +191,11 @@ class Bench {
 
   Session& session_;
   const BenchOptions& options_;
+  const InterruptGuard& interrupt_;
   Workbench workbench_;
   const StepWork work_;
+  PhaseProbe probe_;
+  std::vector<ProbedWork> probed_;
   ProgressLine progress_;
   int64_t n_done_ = 0;  // repetitions
 };

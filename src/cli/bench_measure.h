@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "cli/bench_options.h"
+#include "cli/bench_probe.h"
 #include "cli/interrupt.h"
 #include "cli/session.h"
 #include "plan/measured.h"
@@ -29,6 +32,8 @@ struct DecodeFigures {
 struct BenchFigures {
   std::vector<PrefillFigures> prefill;
   std::vector<DecodeFigures> decode;
+  std::optional<ProbeFigures> probe;      // with --probe
+  std::vector<std::string> void_reasons;  // of its shares; empty: the run counts
 };
 
 /// Loads the model for what the options ask for, and checks first that its context and steps have room; of

@@ -15,6 +15,11 @@ void add_bench_options(CLI::App& app, BenchOptions& options) {
       ->each([&](const std::string&) { options.sequences_given = true; });
   add_integer(app, "--repetitions", options.repetitions, {1, 10'000},
               "How often everything is measured; median, least and most are shown");
+  CLI::Option* const probe =
+      app.add_flag("--probe", options.probe, "Measure the machine too, and where the time of a step goes");
+  add_number(app, "--seconds", options.ceiling_seconds, {0.001, 60},
+             "How long each figure of the machine is measured, before and after the work")
+      ->needs(probe);
   app.add_flag("--json", options.json, "Print one JSON object");
 }
 

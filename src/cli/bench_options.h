@@ -19,6 +19,8 @@ struct BenchOptions {
   bool sequences_given = false;
   int64_t generate = 64;  // decode steps
   int64_t repetitions = 5;
+  bool probe = false;
+  double ceiling_seconds = 0.5;  // per figure of the machine, before and after the work
   bool json = false;
 };
 

@@ -1,6 +1,7 @@
 #include "cli/bench_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <iterator>
@@ -92,12 +93,16 @@ std::string render_text(Session& session, const BenchOptions& options, const Ben
                  name_of(engine.activations), name_of(engine.kv_type), options.repetitions);
   render_prefill(out, figures.prefill);
   render_decode(out, options, figures.decode);
+  if (figures.probe) text += render_text(*figures.probe);
+  for (const std::string& reason : figures.void_reasons) fmt::format_to(out, "\nVOID: {}", reason);
+  if (!figures.void_reasons.empty()) text += "\n";
   return text;
 }
 
 Json to_json(Session& session, const BenchOptions& options, const BenchFigures& figures) {
   const GgufFile& gguf = session.file().gguf();
   const EngineOptions& engine = options.model.engine;
+  const std::vector<std::string>& reasons = figures.void_reasons;
   return {{"soli", SOLI_VERSION},
           {"model", gguf.path()},
           {"architecture", session.spec().architecture},
@@ -110,9 +115,9 @@ Json to_json(Session& session, const BenchOptions& options, const BenchFigures& 
           {"load_s", session.load_seconds()},
           {"prefill", prefill_json(figures.prefill)},
           {"decode", decode_json(options, figures.decode)},
-          {"ceilings", nullptr},
-          {"probe", Json::array()},
-          {"void", nullptr}};
+          {"ceilings", figures.probe ? ceilings_json(*figures.probe) : Json()},
+          {"probe", figures.probe ? work_json(*figures.probe) : Json::array()},
+          {"void", reasons.empty() ? Json() : Json(fmt::format("{}", fmt::join(reasons, "; ")))}};
 }
 
 }  // namespace soli::cli

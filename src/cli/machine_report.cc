@@ -62,6 +62,8 @@ nlohmann::ordered_json to_json(const MachineInfo& machine, const MachineCeilings
     caches.push_back({{"level", cache.level}, {"bytes", cache.bytes}, {"count", cache.count}});
   }
   return {{"processor", machine.cpu_model},
+          {"vendor", machine.cpu_vendor},
+          {"family", machine.cpu_family},
           {"packages", machine.packages},
           {"cores", machine.cores},
           {"logical_cpus", machine.logical_cpus},
@@ -71,12 +73,15 @@ nlohmann::ordered_json to_json(const MachineInfo& machine, const MachineCeilings
           {"caches", caches},
           {"isa", ceilings.isa},
           {"isas_available", machine.isas},
-          {"measured",
-           {{"threads", ceilings.n_threads},
-            {"slab_bytes", ceilings.slab_bytes},
-            {"read_bytes_per_s", by_threads_json(ceilings.read_bytes_per_s)},
-            {"f32_operations_per_s", by_threads_json(ceilings.f32_operations_per_s)},
-            {"int8_operations_per_s", by_threads_json(ceilings.int8_operations_per_s)}}}};
+          {"measured", to_json(ceilings)}};
+}
+
+nlohmann::ordered_json to_json(const MachineCeilings& ceilings) {
+  return {{"threads", ceilings.n_threads},
+          {"slab_bytes", ceilings.slab_bytes},
+          {"read_bytes_per_s", by_threads_json(ceilings.read_bytes_per_s)},
+          {"f32_operations_per_s", by_threads_json(ceilings.f32_operations_per_s)},
+          {"int8_operations_per_s", by_threads_json(ceilings.int8_operations_per_s)}};
 }
 
 }  // namespace soli::cli

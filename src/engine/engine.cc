@@ -28,6 +28,7 @@ Engine::Engine(const Model& model, ExpertExecutor& experts, const EngineOptions&
     : model_(model),
       experts_(experts),
       options_(options),
+      hooks_(options.hooks),
       context_length_(effective_context(model.spec(), options)),
       kv_(model.spec(), options.kv_type),
       pages_(model.runtime().budget(), kv_.page_bytes()),
@@ -102,9 +103,10 @@ Status Engine::validate(const RoutingPolicy& policy) const {
 }
 
 bool Engine::step() {
+  if (hooks_.probe != nullptr) hooks_.probe->begin_step();
   const Plan& plan = scheduler_.plan();
   if (plan.parts.empty()) return false;
-  const auto output = forward(model_, plan.batch, kv_, context_, workspace_, experts_, options_.hooks);
+  const auto output = forward(model_, plan.batch, kv_, context_, workspace_, experts_, hooks_);
   std::vector<Scheduler::Outcome> outcomes;
   int64_t logit_row = 0;
   for (const PlannedRows& part : plan.parts) {
@@ -121,6 +123,7 @@ bool Engine::step() {
   }
   count(plan);
   scheduler_.commit(std::move(outcomes));
+  if (hooks_.probe != nullptr) hooks_.probe->end_step();
   return true;
 }
 

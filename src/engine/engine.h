@@ -26,7 +26,7 @@ struct EngineOptions {
   int64_t max_experts_per_token = 0;  // that a request may ask for; 0: the model's k
   KvType kv_type = KvType::kF16;
   ActivationPrecision activations = ActivationPrecision::kQ8;  // of quantised weights
-  Hooks hooks = {};                                            // borrowed; called on the thread that steps
+  Hooks hooks = {};                                            // at first; see Engine::set_hooks
 
   /// The limits of the workspace and of the expert executor that go with these options.
   Workspace::Limits workspace_limits() const {
@@ -58,6 +58,10 @@ class Engine {
   /// Runs one step. False when there was nothing to do: no request waits, runs, or all that run are paused.
   bool step();
 
+  /// Who looks on, and who controls the router, from the next step on. Borrowed; called on the thread that
+  /// steps, which is the one that may call this.
+  void set_hooks(const Hooks& hooks) { hooks_ = hooks; }
+
   int64_t context_length() const { return context_length_; }
   const EngineCounters& counters() const { return counters_; }
   const KvPagePool& kv_pages() const { return pages_; }
@@ -76,6 +80,7 @@ class Engine {
   const Model& model_;
   ExpertExecutor& experts_;
   const EngineOptions options_;
+  Hooks hooks_;
   const int64_t context_length_;
   KvLayout kv_;
   KvPagePool pages_;

@@ -37,8 +37,10 @@ class Step {
   }
 
   Result<StepOutput> run() {
+    if (hooks_.probe != nullptr) hooks_.probe->on_batch(batch_);
     embed();
     for (int64_t layer = 0; layer < spec_.n_layers; ++layer) {
+      enter(Phase::kAttention);
       const LayerWeights& weights = model_.layer(layer);
       normalise(weights.attention_norm);
       attend(layer, weights);
@@ -47,10 +49,17 @@ class Step {
       SOLI_RETURN_IF_ERROR(feed_forward(layer, weights));
       add_sublayer();
     }
-    return output();
+    enter(Phase::kHead);
+    const StepOutput computed = output();
+    enter(Phase::kOther);
+    return computed;
   }
 
  private:
+  void enter(Phase phase) {
+    if (hooks_.probe != nullptr) hooks_.probe->enter(phase);
+  }
+
   MatrixView<float> view(Buffer buffer, int64_t cols = 0) { return workspace_.view(buffer, n_rows_, cols); }
 
   void embed() {
@@ -108,6 +117,7 @@ class Step {
 
   Status feed_forward(int64_t layer, const LayerWeights& weights) {
     if (!spec_.is_moe_layer(layer)) {
+      enter(Phase::kExperts);
       gated_ffn(weights.ffn_gate, weights.ffn_up, weights.ffn_down, view(Buffer::kSublayer));
       return {};
     }
@@ -127,9 +137,12 @@ class Step {
   }
 
   Status routed_experts(int64_t layer, const LayerWeights& weights) {
+    enter(Phase::kRouter);
     const RouterView seen = route(layer, weights);
+    enter(Phase::kExperts);
     Choice& choice = workspace_.choice;
     group_by_expert(choice.row_begin, choice.ids, spec_.router.n_experts, workspace_.grouped);
+    if (hooks_.probe != nullptr) hooks_.probe->on_experts(layer, workspace_.grouped);
     const MatrixView<float> outputs = workspace_.view(Buffer::kExpertOutputs, choice.n_slots());
     SOLI_RETURN_IF_ERROR(experts_.run(context_, layer, workspace_.grouped, view(Buffer::kNormed), outputs));
     if (hooks_.control != nullptr) hooks_.control->edit_expert_outputs(seen, choice, outputs);

@@ -1,6 +1,7 @@
 #pragma once
 
-// The seam at the router. Hooks are always compiled in: without one it costs a null test per layer.
+// The seam at the router, and who else looks on. Hooks are always compiled in: without one it costs a null
+// test per layer, or per change of phase.
 
 #include <cstdint>
 #include <span>
@@ -8,6 +9,7 @@
 #include "base/matrix.h"
 #include "model/batch.h"
 #include "model/router.h"
+#include "model/step_probe.h"
 
 namespace soli {
 
@@ -45,6 +47,7 @@ class RouterObserver {
 struct Hooks {
   RouterControl* control = nullptr;
   RouterObserver* observer = nullptr;
+  StepProbe* probe = nullptr;
 };
 
 }  // namespace soli

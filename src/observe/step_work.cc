@@ -36,6 +36,13 @@ Phase phase_of(Part part) {
   return Phase::kOther;
 }
 
+Phase phase_of(const LinearSlot& slot) {
+  // The gate on the shared expert's output routes nothing; the forward computes it with the expert.
+  const auto* const of_layer = std::get_if<Linear LayerWeights::*>(&slot.member);
+  const bool is_shared_gate = of_layer != nullptr && *of_layer == &LayerWeights::shared_router;
+  return is_shared_gate ? Phase::kExperts : phase_of(slot.part);
+}
+
 Phase phase_of(const VectorSlot& slot) {
   const auto* const global = std::get_if<std::span<const float> GlobalWeights::*>(&slot.member);
   const bool is_last_norm = global != nullptr && *global == &GlobalWeights::output_norm;
@@ -94,7 +101,7 @@ StepWork::StepWork(const ModelFile& file, const kernels::KernelTable& kernels,
     const bool is_embedding = linear.slot->part == Part::kEmbedding;
     if (is_embedding) embedding_row_bytes_ = linear.weight.tensor->row_bytes();
     if (is_embedding && !file.output_is_tied()) continue;
-    Work& work = shared(is_embedding ? Phase::kHead : phase_of(linear.slot->part));
+    Work& work = shared(is_embedding ? Phase::kHead : phase_of(*linear.slot));
     work += work_of(linear.weight, kernels, activations);
     if (linear.bias != nullptr) work.weight_bytes += linear.weight.rows * static_cast<int64_t>(sizeof(float));
   }

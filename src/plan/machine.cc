@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <type_traits>
@@ -165,8 +166,13 @@ Result<MachineInfo> describe_machine() {
   };
   MachineInfo machine;
   const hwloc_obj_t package = hwloc_get_obj_by_type(topology.get(), HWLOC_OBJ_PACKAGE, 0);
-  const char* model = package != nullptr ? hwloc_obj_get_info_by_name(package, "CPUModel") : nullptr;
-  machine.cpu_model = model != nullptr ? model : "unknown";
+  const auto info = [&](const char* name, const char* otherwise) {
+    const char* const value = package != nullptr ? hwloc_obj_get_info_by_name(package, name) : nullptr;
+    return std::string(value != nullptr ? value : otherwise);
+  };
+  machine.cpu_model = info("CPUModel", "unknown");
+  machine.cpu_vendor = info("CPUVendor", "");
+  machine.cpu_family = std::strtoll(info("CPUFamilyNumber", "0").c_str(), nullptr, 10);
   machine.packages = count(HWLOC_OBJ_PACKAGE);
   machine.cores = count(HWLOC_OBJ_CORE);
   machine.logical_cpus = count(HWLOC_OBJ_PU);

@@ -21,7 +21,9 @@ struct CacheLevel {
 };
 
 struct MachineInfo {
-  std::string cpu_model;  // "unknown" where the system does not say
+  std::string cpu_model;   // "unknown" where the system does not say
+  std::string cpu_vendor;  // "AuthenticAMD"; "" where the system does not say
+  int64_t cpu_family = 0;  // of the vendor's; 0 where the system does not say
   int packages = 0;
   int cores = 0;         // physical
   int logical_cpus = 0;  // with SMT

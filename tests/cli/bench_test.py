@@ -2,7 +2,7 @@
 
 import subprocess
 
-from program import DEMO, ERROR, GOLDEN, INTERRUPTED, USAGE, CliTest
+from program import DEMO, DONE, ERROR, GOLDEN, INTERRUPTED, USAGE, CliTest
 from program import environment, interrupt_when_handled, main, program, soli
 
 DENSE = GOLDEN / "qwen3-dense" / "model.gguf"
@@ -102,6 +102,71 @@ class BenchTest(CliTest):
         # Sequences that are ready wait for no prompt: they are further on when the last one has been read.
         self.assertGreater(counted("--repetitions", "1", "-b", "4")[1], expected[1])
 
+    def probed(self, model, *arguments):
+        """Whether shares are to be believed depends on what else this machine does; the counts do not."""
+        outcome = soli("bench", model, *arguments, "--probe", "--seconds", "0.02", "--json")
+        shown = outcome.json
+        self.check(outcome, DONE if shown["void"] is None else ERROR)
+        self.assertEqual("the figures are void" in outcome.message, shown["void"] is not None)
+        return shown
+
+    def test_phases_add_up_to_the_step(self):
+        for model in (DENSE, DEMO, self.all_experts()):
+            with self.subTest(model=model):
+                shown = self.probed(model, *QUICK)
+                kinds = [(entry["work"], entry.get("tokens", entry.get("sequences"))) for entry in shown["probe"]]
+                self.assertEqual(kinds, [("prefill", 5), ("prefill", 9), ("decode", 1), ("decode", 4)])
+                for entry in shown["probe"]:
+                    *phases, step = entry["per_step"]
+                    names = [phase["phase"] for phase in phases]
+                    self.assertEqual(names, ["attention", "router", "experts", "head", "other"])
+                    self.assertEqual((step["phase"], step["time_share"]), ("step", 1))
+                    for name in ("seconds", "time_share", "weight_bytes", "kv_bytes", "f32_operations", "int8_operations"):
+                        total = sum(phase[name] for phase in phases)
+                        self.assertAlmostEqual(total, step[name], delta=1e-9 * step[name], msg=name)
+
+    def test_probe_and_figures_count_the_same(self):
+        shown = self.probed(DEMO, *QUICK)
+        repetitions = shown["repetitions"]
+        for figures, entry in zip(shown["prefill"], shown["probe"][:2]):
+            step = entry["per_step"][-1]
+            self.assertEqual(entry["steps"], repetitions)
+            positions = range(1, figures["tokens"] + 1)
+            attended = sum(2 * 4 * 4 * (64 + 64) * n for n in positions)  # 4 layers, 4 heads of 64
+            operations = step["f32_operations"] + step["int8_operations"] - attended
+            self.assertEqual(operations, figures["tokens"] * figures["operations_per_token"])
+        for figures, entry in zip(shown["decode"], shown["probe"][2:]):
+            step = entry["per_step"][-1]
+            self.assertEqual(entry["steps"], repetitions * figures["generate"])
+            self.assertAlmostEqual(step["weight_bytes"], figures["touched_bytes_per_step"], delta=0.5)
+            self.assertEqual(step["kv_bytes"], figures["kv_bytes_per_step"])
+
+    def test_shares_are_of_the_ceilings_of_the_run(self):
+        shown = self.probed(DEMO, *QUICK)
+        ceilings = shown["ceilings"]
+        for name in ("read_bytes_per_s", "f32_operations_per_s", "int8_operations_per_s"):
+            medians = [ceilings[when][name]["all_threads"]["median"] for when in ("before", "after")]
+            self.assertEqual(ceilings[name], max(medians))
+        for entry in shown["probe"]:
+            for phase in entry["per_step"]:
+                seconds = phase["seconds"]
+                moved = (phase["weight_bytes"] + phase["kv_bytes"]) / seconds if seconds else 0
+                self.assertAlmostEqual(phase["bandwidth_share"], moved / ceilings["read_bytes_per_s"])
+                at_peak = sum(
+                    phase[f"{kind}_operations"] / ceilings[f"{kind}_operations_per_s"] for kind in ("f32", "int8")
+                )
+                self.assertAlmostEqual(phase["peak_share"], at_peak / seconds if seconds else 0)
+        most = max(phase[f"{kind}_share"] for entry in shown["probe"] for phase in entry["per_step"]
+                   for kind in ("bandwidth", "peak"))  # fmt: skip
+        if most > 1:
+            self.assertIn(" % of the ", shown["void"])
+
+    def test_text_of_the_probe(self):
+        outcome = soli("bench", DEMO, *QUICK, "--probe", "--seconds", "0.01")
+        for part in ("ceilings", "before", "after", "prefill 5", "decode of 4", "router", "head", "step", "share"):
+            self.assertIn(part, outcome.text)
+        self.assertEqual("VOID: " in outcome.text, outcome.status == ERROR, outcome.text)
+
     def test_text(self):
         text = self.run_ok("bench", DEMO, *QUICK).text
         for part in (str(DEMO), "prefill, tokens", "decode, at once", "steps/s", "GB/s", "prompt of 16 tokens"):
@@ -128,6 +193,7 @@ class BenchTest(CliTest):
                     part = next(p for p in value.split(",") if not p.isdecimal() or not 0 < int(p) < 1e9)
                     self.check(soli("bench", DEMO, flag, value), USAGE, f"{flag}: '{part}' is not a whole number")
         self.check(soli("bench", DEMO, "--prompt", ",".join(["1"] * 65)), USAGE, "at most 64")
+        self.check(soli("bench", DEMO, "--seconds", "1"), USAGE, "--seconds requires --probe")
         for flag in ("--generate", "--repetitions"):
             for value in ("0", "-1", "x", "1,2"):
                 self.check(soli("bench", DEMO, flag, value), USAGE, f"{flag}: '{value}' is not a whole number")
