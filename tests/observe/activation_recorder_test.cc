@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/rng.h"
 #include "observe/traces.h"
 
 namespace soli {
@@ -40,6 +41,23 @@ TEST(GateEntropy, IsZeroWithoutAPositiveScore) {
   EXPECT_EQ(gate_entropy_bits(std::vector<float>{nan, -1, 0}), 0);
   EXPECT_EQ(gate_entropy_bits(std::vector<float>{std::numeric_limits<float>::infinity(), 1}), 0);
   EXPECT_EQ(gate_entropy_bits({}), 0);
+}
+
+TEST(GateEntropy, IsRightToAMillionthOfABitForAnyNumberOfScores) {
+  Rng rng(7);
+  for (const size_t n : {1, 2, 7, 8, 9, 16, 60, 64, 128, 257}) {
+    for (const double spread : {0.1, 3.0, 40.0}) {
+      std::vector<float> scores(n);
+      for (float& score : scores) score = static_cast<float>(std::exp(spread * (rng.next_unit() - 1)));
+      double sum = 0;
+      double weighted = 0;
+      for (const float score : scores) {
+        sum += score;
+        weighted += score * std::log2(static_cast<double>(score));
+      }
+      EXPECT_NEAR(gate_entropy_bits(scores), std::log2(sum) - weighted / sum, 2e-6) << n << ", " << spread;
+    }
+  }
 }
 
 TEST(ActivationRecorder, RecordsEveryRowOfAMixedBatch) {
@@ -135,6 +153,25 @@ TEST(ActivationRecorder, DropsARouteThatIsLongerThanTheRing) {
   record(recorder, four_experts(), 1, 1, 0, {{0, 1}, {1, 1}});
   EXPECT_EQ(recorder.n_dropped(), 1);
   EXPECT_EQ(positions_of(recorder.choices_of(1)), (std::vector<int64_t>{0}));
+}
+
+TEST(ActivationRecorder, KeepsEverythingOverManyBlocksOfMemory) {
+  const RouterSpec spec = four_experts();
+  constexpr int64_t kCapacity = 50'000;  // some blocks, the last of them in part
+  ActivationRecorder recorder(kCapacity);
+  for (int64_t position = 0; position < 2 * kCapacity; ++position) {
+    record(recorder, spec, 1, position, 0,
+           {{static_cast<int32_t>(position % 3)}, {static_cast<float>(position)}});
+  }
+  EXPECT_EQ(recorder.n_dropped(), kCapacity);
+  const RequestChoices choices = recorder.choices_of(1);
+  ASSERT_EQ(choices.routes.size(), static_cast<size_t>(kCapacity));
+  for (int64_t i = 0; i < kCapacity; ++i) {
+    const RecordedRoute& route = choices.routes[static_cast<size_t>(i)];
+    ASSERT_EQ(route.position, kCapacity + i);
+    ASSERT_EQ(choices.calls_of(route)[0].expert, route.position % 3);
+    ASSERT_EQ(choices.calls_of(route)[0].weight, static_cast<float>(route.position));
+  }
 }
 
 TEST(ActivationRecorder, ClearForgetsRoutesAndDrops) {
