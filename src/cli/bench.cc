@@ -5,6 +5,7 @@
 #include "cli/bench_measure.h"
 #include "cli/bench_options.h"
 #include "cli/bench_report.h"
+#include "cli/bench_watching.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -13,7 +14,8 @@
 namespace soli::cli {
 namespace {
 
-Result<int> measure_and_print(Session& session, const BenchOptions& options) {
+Result<int> bench_work(Session& session, BenchOptions& options) {
+  SOLI_RETURN_IF_ERROR(load_for_bench(session, options));
   const InterruptGuard interrupt(InterruptGuard::Second::kEndsProcess);
   SOLI_ASSIGN_OR_RETURN(const BenchFigures figures, measure_bench(session, options, interrupt));
   if (options.json) {
@@ -26,10 +28,23 @@ Result<int> measure_and_print(Session& session, const BenchOptions& options) {
   return kExitError;
 }
 
+Result<int> bench_watching(Session& session, const BenchOptions& options) {
+  SOLI_RETURN_IF_ERROR(load_for_watching(session, options));
+  const InterruptGuard interrupt(InterruptGuard::Second::kEndsProcess);
+  SOLI_ASSIGN_OR_RETURN(const WatchingFigures figures, measure_watching(session, options, interrupt));
+  if (options.json) {
+    nlohmann::ordered_json json = setup_json(session, options);
+    json["watching"] = to_json(figures);
+    print_json(json);
+  } else {
+    print("{}{}", render_setup(session, options), render_text(figures));
+  }
+  return kExitDone;
+}
+
 Result<int> run_bench(BenchOptions options) {
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
-  SOLI_RETURN_IF_ERROR(load_for_bench(*session, options));
-  Result<int> status = measure_and_print(*session, options);
+  Result<int> status = options.watching ? bench_watching(*session, options) : bench_work(*session, options);
   if (!status && status.error().kind == ErrorKind::kCancelled) {
     print_note("soli: interrupted\n");
     return kExitInterrupted;
@@ -45,18 +60,19 @@ Command add_bench(CLI::App& program) {
   const auto options = std::make_shared<BenchOptions>();
   add_bench_options(*app, *options);
   app->footer(
-      "Prefill is the time from a prompt of random tokens to its first token; decode is the time of steps in "
-      "which\n"
-      "all sequences gain a token, after their prompts. Leave the machine alone while it runs.\n"
+      "Prefill is the time from a prompt of random tokens to its first token; decode is the time of steps "
+      "in\n"
+      "which all sequences gain a token, after their prompts. Leave the machine alone while it runs.\n"
       "--probe voids a run, with exit status 1, whose shares mean nothing: a figure of the machine changed "
-      "by more "
-      "than\n"
-      "a tenth or is far below what such a machine has shown, or work was faster than the machine.\n\n"
+      "by\n"
+      "more than a tenth or is far below what such a machine has shown, or work was faster than the "
+      "machine.\n\n"
       "Examples:\n"
       "  soli bench model.gguf\n"
       "  soli bench model.gguf --prompt 512 --sequences 1,8,32 --generate 64 -t 2 --repetitions 5 --json\n"
       "  soli bench model.gguf --prompt none --sequences 1\n"
-      "  soli bench model.gguf --probe");
+      "  soli bench model.gguf --probe\n"
+      "  soli bench model.gguf --watching");
   return {app, [options] { return run_bench(*options); }};
 }
 

@@ -7,19 +7,29 @@ namespace soli::cli {
 
 void add_bench_options(CLI::App& app, BenchOptions& options) {
   add_model_options(app, options.model);
-  add_integers(app, "--prompt", options.prompts, {1, kMaxContextLength},
-               "Prefill: lengths of prompts, in tokens")
-      ->each([&](const std::string&) { options.prompts_given = true; });
-  add_integer(app, "--generate", options.generate, {1, kMaxContextLength}, "Decode: steps");
-  add_integers(app, "--sequences", options.sequences, {1, 65'536}, "Decode: how many sequences share a step")
-      ->each([&](const std::string&) { options.sequences_given = true; });
-  add_integer(app, "--repetitions", options.repetitions, {1, 10'000},
-              "How often everything is measured; median, least and most are shown");
+  CLI::Option* const prompt = add_integers(app, "--prompt", options.prompts, {1, kMaxContextLength},
+                                           "Prefill: lengths of prompts, in tokens");
+  prompt->each([&](const std::string&) { options.prompts_given = true; });
+  CLI::Option* const generate =
+      add_integer(app, "--generate", options.generate, {1, kMaxContextLength}, "Decode: steps");
+  CLI::Option* const sequences = add_integers(app, "--sequences", options.sequences, {1, 65'536},
+                                              "Decode: how many sequences share a step");
+  sequences->each([&](const std::string&) { options.sequences_given = true; });
+  CLI::Option* const repetitions =
+      add_integer(app, "--repetitions", options.repetitions, {1, 10'000},
+                  "How often everything is measured; median, least and most are shown");
   CLI::Option* const probe =
       app.add_flag("--probe", options.probe, "Measure the machine too, and where the time of a step goes");
   add_number(app, "--seconds", options.ceiling_seconds, {0.001, 60},
              "How long each figure of the machine is measured, before and after the work")
       ->needs(probe);
+  CLI::Option* const watching = app.add_flag("--watching", options.watching,
+                                             "Measure instead what it costs to record the router's choices");
+  for (CLI::Option* const other : {prompt, generate, sequences, repetitions, probe})
+    watching->excludes(other);
+  add_integer(app, "--pairs", options.pairs, {2, 100'000},
+              "How often 32 tokens with the recorder are held against 32 without it")
+      ->needs(watching);
   app.add_flag("--json", options.json, "Print one JSON object");
 }
 

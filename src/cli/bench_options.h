@@ -21,6 +21,8 @@ struct BenchOptions {
   int64_t repetitions = 5;
   bool probe = false;
   double ceiling_seconds = 0.5;  // per figure of the machine, before and after the work
+  bool watching = false;
+  int64_t pairs = 100;  // of blocks with and without the recorder
   bool json = false;
 };
 

@@ -16,15 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Out = std::back_insert_iterator<std::string>;
 
-Json measured_json(const Measured& measured) {
-  return {{"median", measured.median}, {"min", measured.min}, {"max", measured.max}};
-}
-
-/// "40.31 (39.88 to 40.52)".
-std::string measured_text(const Measured& measured) {
-  return fmt::format("{:.2f} ({:.2f} to {:.2f})", measured.median, measured.min, measured.max);
-}
-
 Json prefill_json(const std::vector<PrefillFigures>& prefill) {
   Json json = Json::array();
   for (const PrefillFigures& figures : prefill) {
@@ -81,16 +72,43 @@ void render_decode(Out out, const BenchOptions& options, const std::vector<Decod
 
 }  // namespace
 
-std::string render_text(Session& session, const BenchOptions& options, const BenchFigures& figures) {
-  std::string text;
-  const Out out = std::back_inserter(text);
+std::string measured_text(const Measured& measured) {
+  return fmt::format("{:.2f} ({:.2f} to {:.2f})", measured.median, measured.min, measured.max);
+}
+
+Json measured_json(const Measured& measured) {
+  return {{"median", measured.median}, {"min", measured.min}, {"max", measured.max}};
+}
+
+std::string render_setup(Session& session, const BenchOptions& options) {
   const GgufFile& gguf = session.file().gguf();
   const EngineOptions& engine = options.model.engine;
-  fmt::format_to(out, "{}, {}, {}; loaded in {:.2f} s\n", printable(gguf.path(), 400),
-                 session.spec().architecture, format_bytes(gguf.file_bytes()), session.load_seconds());
-  fmt::format_to(out, "{}, {} threads, activations {}, keys and values {}; median (range) of {}\n",
-                 session.runtime().kernels().isa, session.runtime().team().size(),
-                 name_of(engine.activations), name_of(engine.kv_type), options.repetitions);
+  return fmt::format(
+      "{}, {}, {}; loaded in {:.2f} s\n"
+      "{}, {} threads, activations {}, keys and values {}\n",
+      printable(gguf.path(), 400), session.spec().architecture, format_bytes(gguf.file_bytes()),
+      session.load_seconds(), session.runtime().kernels().isa, session.runtime().team().size(),
+      name_of(engine.activations), name_of(engine.kv_type));
+}
+
+Json setup_json(Session& session, const BenchOptions& options) {
+  const GgufFile& gguf = session.file().gguf();
+  const EngineOptions& engine = options.model.engine;
+  return {{"soli", SOLI_VERSION},
+          {"model", gguf.path()},
+          {"architecture", session.spec().architecture},
+          {"file_bytes", gguf.file_bytes()},
+          {"isa", session.runtime().kernels().isa},
+          {"threads", session.runtime().team().size()},
+          {"activations", name_of(engine.activations)},
+          {"kv", name_of(engine.kv_type)},
+          {"load_s", session.load_seconds()}};
+}
+
+std::string render_text(Session& session, const BenchOptions& options, const BenchFigures& figures) {
+  std::string text = render_setup(session, options);
+  const Out out = std::back_inserter(text);
+  fmt::format_to(out, "median (range) of {}\n", options.repetitions);
   render_prefill(out, figures.prefill);
   render_decode(out, options, figures.decode);
   if (figures.probe) text += render_text(*figures.probe);
@@ -100,24 +118,15 @@ std::string render_text(Session& session, const BenchOptions& options, const Ben
 }
 
 Json to_json(Session& session, const BenchOptions& options, const BenchFigures& figures) {
-  const GgufFile& gguf = session.file().gguf();
-  const EngineOptions& engine = options.model.engine;
   const std::vector<std::string>& reasons = figures.void_reasons;
-  return {{"soli", SOLI_VERSION},
-          {"model", gguf.path()},
-          {"architecture", session.spec().architecture},
-          {"file_bytes", gguf.file_bytes()},
-          {"isa", session.runtime().kernels().isa},
-          {"threads", session.runtime().team().size()},
-          {"activations", name_of(engine.activations)},
-          {"kv", name_of(engine.kv_type)},
-          {"repetitions", options.repetitions},
-          {"load_s", session.load_seconds()},
-          {"prefill", prefill_json(figures.prefill)},
-          {"decode", decode_json(options, figures.decode)},
-          {"ceilings", figures.probe ? ceilings_json(*figures.probe) : Json()},
-          {"probe", figures.probe ? work_json(*figures.probe) : Json::array()},
-          {"void", reasons.empty() ? Json() : Json(fmt::format("{}", fmt::join(reasons, "; ")))}};
+  Json json = setup_json(session, options);
+  json["repetitions"] = options.repetitions;
+  json["prefill"] = prefill_json(figures.prefill);
+  json["decode"] = decode_json(options, figures.decode);
+  json["ceilings"] = figures.probe ? ceilings_json(*figures.probe) : Json();
+  json["probe"] = figures.probe ? work_json(*figures.probe) : Json::array();
+  json["void"] = reasons.empty() ? Json() : Json(fmt::format("{}", fmt::join(reasons, "; ")));
+  return json;
 }
 
 }  // namespace soli::cli

@@ -8,6 +8,7 @@ from program import environment, interrupt_when_handled, main, program, soli
 DENSE = GOLDEN / "qwen3-dense" / "model.gguf"
 SHORT = ["--generate", "3", "--repetitions", "2"]
 QUICK = [*SHORT, "--prompt", "5,9", "--sequences", "1,4"]
+RATES = ["bytes_per_s", "operations_per_s", "bandwidth_share", "peak_share"]  # of a phase: these do not add up
 PROMPT_TOKENS = 16  # of a sequence that decodes
 
 
@@ -121,7 +122,7 @@ class BenchTest(CliTest):
                     names = [phase["phase"] for phase in phases]
                     self.assertEqual(names, ["attention", "router", "experts", "head", "other"])
                     self.assertEqual((step["phase"], step["time_share"]), ("step", 1))
-                    for name in ("seconds", "time_share", "weight_bytes", "kv_bytes", "f32_operations", "int8_operations"):
+                    for name in step.keys() - {"phase", *RATES}:
                         total = sum(phase[name] for phase in phases)
                         self.assertAlmostEqual(total, step[name], delta=1e-9 * step[name], msg=name)
 
@@ -167,6 +168,29 @@ class BenchTest(CliTest):
             self.assertIn(part, outcome.text)
         self.assertEqual("VOID: " in outcome.text, outcome.status == ERROR, outcome.text)
 
+    def test_watching(self):
+        shown = self.bench(DEMO, "--watching", "--pairs", "5")
+        self.assertEqual((shown["model"], shown["isa"]), (str(DEMO), self.bench(DEMO, *QUICK)["isa"]))
+        watching = shown["watching"]
+        self.assertEqual((watching["pairs"], watching["block_tokens"], watching["confidence"]), (5, 32, 0.95))
+        self.assertLess(0, watching["time_ratio_low"])
+        self.assertLessEqual(watching["time_ratio_low"], watching["time_ratio"])
+        self.assertLessEqual(watching["time_ratio"], watching["time_ratio_high"])
+        for name in ("with_tokens_per_s", "without_tokens_per_s"):
+            self.assertLess(0, watching[name]["min"])
+            self.assertLessEqual(watching[name]["min"], watching[name]["median"])
+        text = self.run_ok("bench", DEMO, "--watching", "--pairs", "2", "-c", "90").text
+        for part in (str(DEMO), "time with / without", "95 % confidence", "2 pairs of 32 tokens"):
+            self.assertIn(part, text)
+
+    def test_watching_needs_experts_and_room(self):
+        self.check(soli("bench", DENSE, "--watching"), ERROR, "--watching", "dense")
+        self.check(soli("bench", DEMO, "--watching", "-c", "60"), ERROR, "--watching", "82 positions", "room for 60")
+        self.check(soli("bench", DEMO, "--pairs", "9"), USAGE, "--pairs requires --watching")
+        self.check(soli("bench", DEMO, "--watching", "--pairs", "1"), USAGE, "--pairs: '1' is not a whole number")
+        for other in ("--prompt=9", "--sequences=1", "--generate=9", "--repetitions=2", "--probe"):
+            self.check(soli("bench", DEMO, "--watching", other), USAGE, "excludes")
+
     def test_text(self):
         text = self.run_ok("bench", DEMO, *QUICK).text
         for part in (str(DEMO), "prefill, tokens", "decode, at once", "steps/s", "GB/s", "prompt of 16 tokens"):
@@ -206,8 +230,13 @@ class BenchTest(CliTest):
         self.check(soli("bench", "/nowhere.gguf"), ERROR, "/nowhere.gguf")
 
     def test_interrupt(self):
-        for work in (["--prompt", "200", "--sequences", "none"], ["--prompt", "none", "--sequences", "2"]):
-            command = [program(), "bench", str(DEMO), *work, "--repetitions", "10000"]
+        many = ["--repetitions", "10000"]
+        for work in (
+            ["--prompt", "200", "--sequences", "none", *many],
+            ["--prompt", "none", "--sequences", "2", *many],
+            ["--watching", "--pairs", "100000"],
+        ):
+            command = [program(), "bench", str(DEMO), *work]
             child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
             out, err = interrupt_when_handled(child, delay_s=0.1)
             self.assertEqual((child.returncode, out), (INTERRUPTED, b""), err)
