@@ -16,6 +16,7 @@ run_packages=(
   nlohmann-json3-dev                # JSON
   libpcre2-dev libutf8proc-dev      # patterns of pre-tokenizers, Unicode
   libhwloc-dev                      # topology of the machine
+  liburing-dev                      # many reads at a time
 )
 test_packages=(
   libgtest-dev libgmock-dev  # unit tests

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "base/units.h"
@@ -14,7 +15,7 @@
 namespace soli {
 namespace {
 
-tl::unexpected<Error> io_error(const std::string& path, const char* what, int error) {
+tl::unexpected<Error> io_error(const std::string& path, std::string_view what, int error) {
   return fail(error == ENOENT ? ErrorKind::kNotFound : ErrorKind::kIo, "{}: cannot {}: {}", path, what,
               std::strerror(error));
 }
@@ -54,7 +55,7 @@ Status File::read(int64_t offset, std::span<std::byte> out) const {
   while (!out.empty()) {
     const ssize_t n = ::pread(descriptor_, out.data(), out.size(), offset);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return io_error(path_, "read", errno);
+    if (n < 0) return io_error(path_, fmt::format("read at offset {}", offset), errno);
     if (n == 0) {
       return fail(ErrorKind::kMalformed, "{}: ends early: {} more bytes wanted at offset {}", path_,
                   out.size(), offset);

@@ -20,11 +20,14 @@ class File {
   File& operator=(File&& other) noexcept;
   ~File();
 
-  /// Fills all of `out` from `offset`; fails with kMalformed ("ends early") past the end of the file.
+  /// Fills all of `out` from `offset`; fails with kMalformed ("ends early") past the end of the file, or
+  /// kIo. Both name the offset.
   Status read(int64_t offset, std::span<std::byte> out) const;
 
   int64_t size() const { return size_; }
   const std::string& path() const { return path_; }
+  /// For system calls that File does not make itself. Stays the File's.
+  int descriptor() const { return descriptor_; }
 
  private:
   File() = default;

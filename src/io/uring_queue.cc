@@ -1,0 +1,78 @@
+#include <liburing.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "io/read_queue.h"
+
+namespace soli {
+namespace {
+
+// A request counts its bytes in 32 bits; the rest of a longer range is the caller's to ask for again.
+constexpr size_t kMostBytes = size_t{1} << 30;
+
+class UringQueue final : public ReadQueue {
+ public:
+  /// Returns 0 or a value of errno.
+  int open(int depth) {
+    const int result = io_uring_queue_init(static_cast<unsigned>(depth), &ring_, 0);
+    is_open_ = result == 0;
+    return -result;
+  }
+  ~UringQueue() override {
+    if (is_open_) io_uring_queue_exit(&ring_);
+  }
+
+  void start(int slot, int descriptor, int64_t offset, std::span<std::byte> out) override {
+    io_uring_sqe* const entry = io_uring_get_sqe(&ring_);
+    SOLI_CHECK(entry != nullptr, "more reads than the queue is deep");
+    io_uring_prep_read(entry, descriptor, out.data(), static_cast<unsigned>(std::min(out.size(), kMostBytes)),
+                       static_cast<uint64_t>(offset));
+    io_uring_sqe_set_data64(entry, static_cast<uint64_t>(slot));
+    // What the kernel has no room for now (EAGAIN, EBUSY) stays in the ring and goes with the next call.
+    io_uring_submit(&ring_);
+  }
+
+  std::optional<Completion> poll() override {
+    io_uring_cqe* entry = nullptr;
+    if (io_uring_peek_cqe(&ring_, &entry) != 0) return std::nullopt;
+    return take(entry);
+  }
+
+  Completion wait() override {
+    io_uring_cqe* entry = nullptr;
+    int result = 0;
+    do {
+      result = io_uring_submit_and_wait(&ring_, 1);
+    } while (result == -EINTR || result == -EAGAIN || result == -EBUSY);
+    SOLI_CHECK(result >= 0, "io_uring: {}", std::strerror(-result));
+    SOLI_CHECK(io_uring_peek_cqe(&ring_, &entry) == 0);
+    return take(entry);
+  }
+
+ private:
+  Completion take(io_uring_cqe* entry) {
+    const Completion completion = {static_cast<int>(io_uring_cqe_get_data64(entry)), entry->res};
+    io_uring_cqe_seen(&ring_, entry);
+    return completion;
+  }
+
+  io_uring ring_ = {};
+  bool is_open_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<ReadQueue> make_uring_queue(int depth) {
+  auto queue = std::make_unique<UringQueue>();
+  if (const int error = queue->open(depth); error != 0) {
+    spdlog::debug("no io_uring: {}; reading with threads", std::strerror(error));
+    return nullptr;
+  }
+  return queue;
+}
+
+}  // namespace soli
