@@ -58,9 +58,9 @@ struct WeightKernels {
   /// Oracle: a GGUF row from floats. ggml's bytes; K-quants and IQ4, which search: as small an error.
   void (*quantize_row)(const float* in, int64_t cols, std::byte* row);
 
-  /// Turns 16 GGUF rows, one after the other at `strip`, into the x16 layout in place. Size-preserving.
-  /// `scratch` has room for the strip (strip_bytes).
-  void (*pack_strip)(std::byte* strip, int64_t cols, std::byte* scratch);
+  /// Packs 16 GGUF rows, which stand one after the other at `rows`, into the x16 layout at `strip`. Both have
+  /// strip_bytes and do not overlap.
+  void (*pack_strip)(const std::byte* rows, int64_t cols, std::byte* strip);
   /// Exact values of row `lane` of a packed strip.
   void (*dequantize_lane)(const std::byte* strip, int lane, int64_t cols, float* out);
 

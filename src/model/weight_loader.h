@@ -1,21 +1,23 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "base/slab.h"
+#include "io/direct_file.h"
 #include "model/model_file.h"
 #include "ops/runtime.h"
 
 namespace soli {
 
-/// Told now and then while weights are read, on the thread that loads.
+/// Told now and then while weights are read, on the thread that loads; at the end, that all is done.
 using LoadProgress = std::function<void(int64_t bytes_done, int64_t bytes_total)>;
 
 /// Reads matrices of a file into one slab, in the x16 layout: add() all of them, then load().
-/// Reading and packing go strip by strip on the runtime's team, in place; there is no second copy.
+/// Each thread of the runtime's team keeps some reads in flight and packs what has arrived, piece by piece,
+/// from a small buffer into the slab; there is no second copy.
 class WeightLoader {
  public:
   /// `name` is what the memory is charged as.
@@ -40,14 +42,20 @@ class WeightLoader {
     int64_t slab_offset;
     PackedMatrix matrix;
   };
-  struct Chunk {  // strips [first_strip, end_strip) of a matrix
+  struct Piece {  // strips [first_strip, first_strip + n_strips) of a matrix
     size_t matrix;
     int64_t first_strip;
-    int64_t end_strip;
+    int64_t n_strips;
+    const DirectFile* file;
+    int64_t offset;        // in the file
+    int64_t bytes;         // in the file: of the rows that there are
+    int64_t packed_bytes;  // rows of padding included
   };
+  struct Job;
+  class Worker;
 
-  std::vector<Chunk> cut_into_chunks() const;
-  Status load_chunk(const Chunk& chunk, std::byte* scratch);
+  std::vector<Piece> cut_into_pieces(std::span<const DirectFile> files) const;
+  void pack(const Piece& piece, std::byte* rows);
 
   const GgufFile& gguf_;
   Runtime& runtime_;

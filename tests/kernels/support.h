@@ -51,10 +51,10 @@ inline TestMatrix random_matrix(const kernels::WeightKernels& type, int64_t rows
     type.quantize_row(source.data() + r * cols, cols, row);
     type.dequantize_row(row, cols, m.values.data() + r * cols);
   }
-  m.packed = m.gguf;
-  std::vector<std::byte> scratch(static_cast<size_t>(type.strip_bytes(cols)));
+  m.packed.resize(m.gguf.size());
   for (int64_t s = 0; s < m.n_strips(); ++s) {
-    type.pack_strip(m.packed.data() + s * type.strip_bytes(cols), cols, scratch.data());
+    const int64_t offset = s * type.strip_bytes(cols);
+    type.pack_strip(m.gguf.data() + offset, cols, m.packed.data() + offset);
   }
   return m;
 }

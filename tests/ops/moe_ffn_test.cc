@@ -27,9 +27,10 @@ struct TestMatrix {
       type.quantize_row(row.data(), cols, storage.data() + r * row_bytes);
       type.dequantize_row(storage.data() + r * row_bytes, cols, values.data() + r * cols);
     }
-    std::vector<std::byte> scratch(static_cast<size_t>(packed.strip_bytes()));
+    const std::vector<std::byte> gguf = storage;
     for (int64_t s = 0; s < packed.n_strips(); ++s) {
-      type.pack_strip(storage.data() + s * packed.strip_bytes(), cols, scratch.data());
+      type.pack_strip(gguf.data() + s * packed.strip_bytes(), cols,
+                      storage.data() + s * packed.strip_bytes());
     }
     packed.data = storage.data();
   }

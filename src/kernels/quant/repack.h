@@ -22,9 +22,9 @@ struct PackedLayout {
   int64_t block_bytes;
 };
 
-/// Sixteen rows of n_blocks blocks, one row after the other at `strip`, become [n_blocks] packed blocks in
-/// place. `scratch` has room for the strip.
-void pack_strip(const PackedLayout& layout, std::byte* strip, int64_t n_blocks, std::byte* scratch);
+/// Packs the 16 rows of n_blocks blocks that stand one after the other at `rows` into the [n_blocks] packed
+/// blocks of `strip`. The two have the same size and do not overlap; neither need be aligned.
+void pack_strip(const PackedLayout& layout, const std::byte* rows, int64_t n_blocks, std::byte* strip);
 
 /// Copies row `lane`'s block out of a packed block of 16 rows.
 void unpack_block(const PackedLayout& layout, const std::byte* packed, int lane, std::byte* block);

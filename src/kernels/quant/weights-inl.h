@@ -27,13 +27,13 @@ inline constexpr PackedLayout kLayout = {Type::kFields, sizeof(Type::kFields) / 
                                          sizeof(typename Type::Block)};
 
 template <typename Type>
-inline void pack(std::byte* strip, int64_t cols, std::byte* scratch) {
+inline void pack(const std::byte* rows, int64_t cols, std::byte* strip) {
   if constexpr (Type::kBlockElements == 1) {
     // A row of single numbers is packed like one wide field, without the cost per block.
     const PackedField row{cols * Type::kFields[0].bytes, Type::kFields[0].grain};
-    pack_strip({&row, 1, row.bytes}, strip, 1, scratch);
+    pack_strip({&row, 1, row.bytes}, rows, 1, strip);
   } else {
-    pack_strip(kLayout<Type>, strip, cols / Type::kBlockElements, scratch);
+    pack_strip(kLayout<Type>, rows, cols / Type::kBlockElements, strip);
   }
 }
 
