@@ -19,10 +19,10 @@ struct TypeSummary {
   int64_t n_tensors = 0;
   int64_t elements = 0;
   int64_t bytes = 0;
-  bool has_matrices = false;                        // vectors are used as floats, whatever their type
-  bool supported = false;                           // soli has kernels for it
-  std::optional<ActivationPrecision> with_act_f32;  // effective precision of activations, for matrices
-  std::optional<ActivationPrecision> with_act_q8;
+  bool has_matrices = false;                     // vectors are used as floats, whatever their type
+  bool supported = false;                        // soli has kernels for it
+  std::optional<std::string_view> with_act_f32;  // effective precision of activations, for matrices
+  std::optional<std::string_view> with_act_q8;
 
   /// Counted from the bytes of the file, scales included.
   double bits_per_weight() const { return 8.0 * static_cast<double>(bytes) / static_cast<double>(elements); }

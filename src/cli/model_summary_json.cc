@@ -9,8 +9,8 @@ using Json = nlohmann::ordered_json;
 
 Json size_json(const PartSize& size) { return {{"parameters", size.parameters}, {"bytes", size.bytes}}; }
 
-Json precision_json(const std::optional<ActivationPrecision>& precision) {
-  return precision ? Json(name_of(*precision)) : Json();
+Json precision_json(const std::optional<std::string_view>& precision) {
+  return precision ? Json(*precision) : Json();
 }
 
 Json file_json(const GgufFile& gguf) {

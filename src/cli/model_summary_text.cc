@@ -76,8 +76,7 @@ void render_parts(Out out, const ModelSummary& summary) {
 std::string describe_support(const TypeSummary& type) {
   if (!type.supported) return "not supported";
   if (!type.has_matrices) return "vectors, as f32";
-  return fmt::format("f32 | {}",
-                     *type.with_act_q8 == ActivationPrecision::kQ8 ? "q8" : "f32 (no integer kernels)");
+  return fmt::format("{} | {}", *type.with_act_f32, *type.with_act_q8);
 }
 
 void render_types(Out out, const ModelSummary& summary) {

@@ -4,12 +4,12 @@
 
 namespace soli::cli {
 
-std::optional<ActivationPrecision> effective_precision(const kernels::KernelTable& kernels,
-                                                       uint32_t gguf_type, ActivationPrecision asked) {
+std::optional<std::string_view> effective_precision(const kernels::KernelTable& kernels, uint32_t gguf_type,
+                                                    ActivationPrecision asked) {
   const kernels::WeightKernels* const found = kernels.find(gguf_type);
   if (found == nullptr) return std::nullopt;
-  const bool integer = asked == ActivationPrecision::kQ8 && found->matmul_q8 != nullptr;
-  return integer ? ActivationPrecision::kQ8 : ActivationPrecision::kF32;
+  if (asked == ActivationPrecision::kF32 || found->partner == kernels::ActivationForm::kF32) return "f32";
+  return found->partner == kernels::ActivationForm::kBf16 ? "bf16" : "q8";
 }
 
 std::vector<uint32_t> matrix_types(const ModelFile& file) {

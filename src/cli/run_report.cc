@@ -25,7 +25,7 @@ Json effective_precisions(Session& session) {
   const kernels::KernelTable& kernels = session.runtime().kernels();
   for (const uint32_t type : matrix_types(session.file())) {
     const auto precision = effective_precision(kernels, type, session.options().engine.activations);
-    json[ggml_type_name(type)] = precision ? Json(name_of(*precision)) : Json();
+    json[ggml_type_name(type)] = precision ? Json(*precision) : Json();
   }
   return json;
 }

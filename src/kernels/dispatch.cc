@@ -15,6 +15,29 @@ bool has_f16c() {
   unsigned int eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
+
+/// Bits of leaf 7, sub-leaf 1, EAX (Intel SDM, CPUID), whose names compilers do not all know.
+constexpr unsigned int kAvxVnniBit = 1U << 4;
+constexpr unsigned int kAvx512Bf16Bit = 1U << 5;
+bool has_leaf7_bit(unsigned int bit) {
+  unsigned int eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & bit) != 0;
+}
+
+/// The table of avx512 with the instruction for bfloat16 dots in place of the emulation; same bits.
+const KernelTable* avx512_with_bf16() {
+  static std::vector<WeightKernels> weights(avx512::kTable.weights.begin(), avx512::kTable.weights.end());
+  static const KernelTable table = [] {
+    KernelTable patched = avx512::kTable;
+    for (WeightKernels& type : weights) {
+      if (type.partner == ActivationForm::kBf16) type.matmul_partner = avx512_bf16::matmul_bf16;
+    }
+    patched.weights = weights;
+    patched.probe_dot_bf16 = avx512_bf16::probe_dot_bf16;
+    return patched;
+  }();
+  return &table;
+}
 #endif
 
 /// The tables that this machine can run, the fastest first.
@@ -26,7 +49,8 @@ std::vector<const KernelTable*> available_tables() {
   const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
                           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
-  if (has_avx512) tables.push_back(&avx512::kTable);
+  if (has_avx512) tables.push_back(has_leaf7_bit(kAvx512Bf16Bit) ? avx512_with_bf16() : &avx512::kTable);
+  if (has_avx2 && has_leaf7_bit(kAvxVnniBit)) tables.push_back(&avxvnni::kTable);
   if (has_avx2) tables.push_back(&avx2::kTable);
 #endif
   tables.push_back(&scalar::kTable);

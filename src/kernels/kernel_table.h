@@ -20,38 +20,69 @@ namespace soli::kernels {
 /// strip.
 inline constexpr int kStripRows = 16;
 
-/// Elements that share one scale in an 8-bit activation row.
+/// The form in which a row of activations enters a multiplication.
+enum class ActivationForm : uint8_t {
+  kF32,      // floats
+  kBf16,     // bfloat16
+  kQ8Of32,   // Q8Of32Block
+  kQ8Of256,  // Q8Of256Block
+};
+inline constexpr int kActivationForms = 4;
+
+/// Elements that share one scale in Q8Of32Block.
 inline constexpr int kQ8BlockElements = 32;
 
-/// An activation row quantised to signed 8 bit in [-127, 127], one scale per block of 32
-/// (quantize_q8). What multiplying with it means, bit by bit, is stated in kernels/quant/parts-inl.h.
-struct Q8Row {
-  const int8_t* values;  // [cols]
-  const float* scales;   // [cols / 32]
-  const int32_t* sums;   // [cols / 32] sum of the block's values
+/// 256 consecutive activations in signed 8 bit, [-127, 127], with a scale for each 32. The last block of a
+/// row need not be full: what is beyond is not read.
+struct alignas(64) Q8Of32Block {
+  int8_t values[256];
+  float scales[8];
+  int32_t negative_sums[8];  // -(sum of the values) of each 32
 };
 
+/// 256 consecutive activations in signed 8 bit, [-127, 127], with one scale.
+struct alignas(64) Q8Of256Block {
+  int8_t values[256];
+  int16_t sums_of_16[16];
+  int16_t sums_of_32[8];
+  float scale;
+};
+static_assert(sizeof(Q8Of32Block) == 320 && sizeof(Q8Of256Block) == 320);
+
+/// Bytes of a row of `cols` activations.
+constexpr int64_t activation_row_bytes(ActivationForm form, int64_t cols) {
+  switch (form) {
+    case ActivationForm::kF32:
+      return cols * 4;
+    case ActivationForm::kBf16:
+      return cols * 2;
+    case ActivationForm::kQ8Of32:
+    case ActivationForm::kQ8Of256:
+      return (cols + 255) / 256 * 320;
+  }
+  return 0;
+}
+
 /// One tile of y[t][r] = sum over k of weight[r][k] * x[t][k], for the rows of consecutive strips.
-/// Per output, the sum runs over ascending k in one order that depends on neither tile shape nor ISA.
-template <typename Activation>
+/// Per output, the sum runs over ascending k in one order that depends on neither tile shape nor ISA; the
+/// order and its roundings are stated in kernels/product_*-inl.h.
 struct MatmulTile {
   const std::byte* strips;  // [n_strips][strip_bytes], packed x16
   int64_t n_rows;           // rows to write; the last strip may be padded beyond them
   int64_t cols;             // k; a multiple of the type's block_elements
-  const Activation* x;      // [n_tokens] activation rows of `cols` elements, anywhere in memory
+  const void* const* x;     // [n_tokens] rows of `cols` activations in the form that the kernel takes
   int64_t n_tokens;         // any number >= 0
   float* const* y;  // [n_tokens] pointers to the output of the tile's first row; n_rows floats are written
 };
-using MatmulTileF32 = MatmulTile<const float*>;
-using MatmulTileQ8 = MatmulTile<Q8Row>;
 
 /// What one ISA can do with one weight type. The file kernels/quant/<type>-inl.h states the type's block
 /// layout, its canonical arithmetic and its plain scalar oracle.
 struct WeightKernels {
-  std::string_view name;  // as GGUF tools write it: "Q8_0"
-  uint32_t gguf_type;     // ggml type id of the GGUF specification
-  int block_elements;     // elements per block along k
-  int block_bytes;        // bytes per block
+  std::string_view name;   // as GGUF tools write it: "Q8_0"
+  uint32_t gguf_type;      // ggml type id of the GGUF specification
+  int block_elements;      // elements per block along k
+  int block_bytes;         // bytes per block
+  ActivationForm partner;  // the form of activations that matmul_partner takes
 
   /// Oracle: exact values of one GGUF row of `cols` elements.
   void (*dequantize_row)(const std::byte* row, int64_t cols, float* out);
@@ -65,9 +96,9 @@ struct WeightKernels {
   void (*dequantize_lane)(const std::byte* strip, int lane, int64_t cols, float* out);
 
   /// Weights dequantised to f32, f32 activations, one fused multiply-add per weight in ascending k.
-  void (*matmul_f32)(const MatmulTileF32& tile);
-  /// Integer dot products with 8-bit activations; null where the type has none.
-  void (*matmul_q8)(const MatmulTileQ8& tile);
+  void (*matmul_f32)(const MatmulTile& tile);
+  /// The fast product, with activations in the partner's form; matmul_f32 where that is kF32.
+  void (*matmul_partner)(const MatmulTile& tile);
 
   int64_t row_bytes(int64_t cols) const { return cols / block_elements * block_bytes; }
   int64_t strip_bytes(int64_t cols) const { return kStripRows * row_bytes(cols); }
@@ -100,6 +131,7 @@ using half = uint16_t;  // bits of an IEEE 754 binary16
 inline constexpr int64_t kProbeFmaFloats = 16 * 16;
 inline constexpr int64_t kProbeDotBytes = 8 * 64;
 inline constexpr int64_t kProbeDotSums = 12 * 16;
+inline constexpr int64_t kProbeBf16Operands = 8 * 32;
 
 /// All kernels of one instruction set.
 struct KernelTable {
@@ -120,9 +152,12 @@ struct KernelTable {
   void (*add)(const float* a, const float* b, int64_t n, float* out);
   /// out += w * x, one fused multiply-add per element.
   void (*add_scaled)(const float* x, float w, int64_t n, float* out);
-  /// Quantises a row for matmul_q8: `cols` a multiple of 32; fills values, scales and sums. Returns false,
-  /// and writes zeros, when an element is not finite: that row has no meaning and its request must fail.
-  bool (*quantize_q8)(const float* x, int64_t cols, int8_t* values, float* scales, int32_t* sums);
+  /// A row of `cols` activations in another form. Returns false, and writes zeros, when an element is not
+  /// finite: that row has no 8-bit form and its request must fail. `cols` is a multiple of 32 (256).
+  bool (*to_q8_of_32)(const float* x, int64_t cols, Q8Of32Block* out);
+  bool (*to_q8_of_256)(const float* x, int64_t cols, Q8Of256Block* out);
+  /// Rounds to nearest, ties to even; NaN stays NaN.
+  void (*to_bf16)(const float* x, int64_t n, uint16_t* out);
   /// Widening and rounding (to nearest, ties to even) copies.
   void (*f32_to_f16)(const float* x, int64_t n, half* out);
   void (*f16_to_f32)(const half* x, int64_t n, float* out);
@@ -139,6 +174,9 @@ struct KernelTable {
   /// not overflow, grows by four products per iteration, or stays as it is where this ISA keeps fewer.
   /// `operands` is [kProbeDotBytes]: weights, then activations. Returns operations, two per product.
   int64_t (*probe_dot_i8)(int64_t iterations, const int8_t* operands, int32_t* state);
+
+  /// The same for bfloat16 dots, with `operands` [kProbeBf16Operands].
+  int64_t (*probe_dot_bf16)(int64_t iterations, const uint16_t* operands, float* state);
 
   /// The kernels of a GGUF weight type, or null where soli has none.
   const WeightKernels* find(uint32_t gguf_type) const;

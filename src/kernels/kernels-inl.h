@@ -6,12 +6,14 @@
 // Each of these builds on those above it.
 #include "kernels/attention-inl.h"
 #include "kernels/probe-inl.h"
+#include "kernels/probe_bf16-inl.h"
 #include "kernels/rows-inl.h"
 // Multiplication.
-#include "kernels/quant/parts-inl.h"
-// Over parts of weights.
+#include "kernels/numbers-inl.h"
+// The products are its parts.
 #include "kernels/matmul-inl.h"
-#include "kernels/matmul_q8-inl.h"
+#include "kernels/product_q8_of_256-inl.h"
+#include "kernels/product_q8_of_32-inl.h"
 // Weight types. Some share a table of values, others the packing of their scales.
 #include "kernels/quant/k_quant-inl.h"
 #include "kernels/quant/table4-inl.h"
@@ -30,6 +32,9 @@
 #include "kernels/quant/q5_k-inl.h"
 #include "kernels/quant/q6_k-inl.h"
 #include "kernels/quant/q8_0-inl.h"
+// Products of weight types with others.
+#include "kernels/product_bf16-inl.h"
+#include "kernels/product_f32-inl.h"
 // Last: the tables.
 #include "kernels/quant/weights-inl.h"
 
@@ -47,7 +52,9 @@ constinit const KernelTable kTable = {
     .swiglu_clamped = swiglu_clamped,
     .add = add,
     .add_scaled = add_scaled,
-    .quantize_q8 = quantize_q8,
+    .to_q8_of_32 = to_q8_of_32,
+    .to_q8_of_256 = to_q8_of_256,
+    .to_bf16 = to_bf16,
     .f32_to_f16 = f32_to_f16,
     .f16_to_f32 = f16_to_f32,
     .attention_f32 = attention_f32,
@@ -55,6 +62,7 @@ constinit const KernelTable kTable = {
     .read_checksum = read_checksum,
     .probe_fma = probe_fma,
     .probe_dot_i8 = probe_dot_i8,
+    .probe_dot_bf16 = probe_dot_bf16,
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

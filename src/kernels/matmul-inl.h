@@ -1,154 +1,144 @@
-// Matrix multiplication with f32 activations, written once for all weight types.
+// Matrix multiplication, written once for all weight types and all forms of activations.
 //
-// Canonical f32 arithmetic: a weight is dequantised exactly as the type's oracle does, and each output is one
-// accumulator that takes one fused multiply-add per weight in ascending k, from zero. A lane is an output
-// row, so no sum crosses lanes, and an accumulator that rests in y between two panels of k keeps its bits.
-// How many tokens share a pass, and whether their activations are copied together first, is a matter of speed
-// only.
+// A lane is an output row, so that no sum crosses lanes. Along k, both operands are cut into panels of 256;
+// an output is one accumulator that takes its panels in ascending order, from zero. What a panel adds is the
+// business of a Product (product_*-inl.h), whose header states the canonical arithmetic. How many strips and
+// tokens share a pass, and whether weights are decoded into a panel first or on the way, is a matter of speed
+// only: every way runs the same operations in the same order per output.
+//
+// A Product has
+//   Row              pointer type of an activation row, whatever its form
+//   Panel            kPanelElements decoded weights of a strip
+//   decode           fills a Panel from packed blocks
+//   add_panel<N, T>  adds N decoded panels times T tokens to sums [T][N][16]
+//   few<T>           a whole strip times T tokens, decoding on the way
+//   kFewTokens       up to so many tokens that is the faster way; 0: never
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
-/// Weights along k that are held dequantised at a time: 16 KiB, which stay in the first-level cache for all
-/// tokens.
 inline constexpr int kPanelElements = 256;
-/// Tokens whose activations are copied together for one panel of k.
-inline constexpr int kPackedTokens = 64;
+/// Tokens for which a strip is decoded once.
+inline constexpr int kMaxPassTokens = 96;
+/// How far ahead of a strip's reader its bytes are asked for: enough to hide the latency of memory.
+inline constexpr int64_t kPrefetchBytes = 7168;
 
-/// A strip's weights for some k, and where its outputs go.
-struct Panel {
-  const std::byte* weights;  // [n_k][16] as Weights::load reads them
-  int64_t k;                 // the first of the panel
-  int64_t n_k;
-  int64_t row;     // offset of the strip's outputs in y
-  int64_t n_rows;  // rows left from there on
-};
+/// Asks for the lines that hold [begin, end) of `bytes`.
+SOLI_INLINE void prefetch(const std::byte* bytes, int64_t begin, int64_t end) {
+  for (int64_t i = begin / 64 * 64; i < end; i += 64) __builtin_prefetch(bytes + i);
+}
 
-/// Activations where the caller has them.
-template <int T>
-struct TokenRows {
-  const float* rows[T];
+template <typename Type>
+inline constexpr int64_t kPackedBlockBytes = int64_t{kStripRows} *
+                                             static_cast<int64_t>(sizeof(typename Type::Block));
 
-  SOLI_INLINE TokenRows(const float* const* x, int64_t k) {
-    SOLI_UNROLL
-    for (int t = 0; t < T; ++t) rows[t] = x[t] + k;
-  }
-  SOLI_INLINE float at(int64_t k, int t) const { return rows[t][k]; }
-};
+/// Bytes that n_k packed elements of a strip take.
+template <typename Type>
+SOLI_INLINE int64_t packed_bytes_of(int64_t n_k) {
+  return n_k / Type::kBlockElements * kPackedBlockBytes<Type>;
+}
 
-/// Activations copied to [k][T]: one stream, whatever the distance of the rows in memory.
-template <int T>
-struct TokenPanel {
-  const float* panel;
+SOLI_INLINE int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
-  SOLI_INLINE float at(int64_t k, int t) const { return panel[k * T + t]; }
-};
-
-/// T accumulators over one panel. Weights::load gives the 16 rows' weights of one k.
-template <typename Weights, int T, typename Tokens>
-SOLI_INLINE void panel_tile(const Panel& panel, const Tokens& tokens, float* const* y) {
-  F32 sums[T];
+template <typename Product, int T>
+inline void few_tokens(const MatmulTile& tile) {
+  typename Product::Row x[T];
   SOLI_UNROLL
-  for (int t = 0; t < T; ++t) {
-    sums[t] = panel.k == 0 ? S::set1(0.0F) : load_up_to(y[t] + panel.row, panel.n_rows, 0.0F);
-  }
-  for (int64_t k = 0; k < panel.n_k; ++k) {
-    const F32 weight = Weights::load(panel.weights, k);
+  for (int t = 0; t < T; ++t) x[t] = static_cast<typename Product::Row>(tile.x[t]);
+  const int64_t strip_bytes = packed_bytes_of<typename Product::Weights>(tile.cols);
+  const std::byte* strip = tile.strips;
+  for (int64_t row = 0; row < tile.n_rows; row += kStripRows, strip += strip_bytes) {
+    F32 sums[T];
     SOLI_UNROLL
-    for (int t = 0; t < T; ++t) sums[t] = S::fma(weight, S::set1(tokens.at(k, t)), sums[t]);
-  }
-  SOLI_UNROLL
-  for (int t = 0; t < T; ++t) store_up_to(y[t] + panel.row, sums[t], panel.n_rows);
-}
-
-/// n tokens from their rows, in tiles of T and then of smaller powers of two.
-template <typename Weights, int T>
-inline void panel_few(const Panel& panel, const float* const* x, float* const* y, int64_t n) {
-  int64_t t = 0;
-  for (; t + T <= n; t += T) panel_tile<Weights, T>(panel, TokenRows<T>(x + t, panel.k), y + t);
-  if constexpr (T > 1) panel_few<Weights, T / 2>(panel, x + t, y + t, n - t);
-}
-
-/// All tokens over one panel; the first n_packed of them, whole tiles, from `packed`.
-template <typename Weights>
-inline void panel_tokens(const Panel& panel, const MatmulTileF32& tile, const float* packed,
-                         int64_t n_packed) {
-  constexpr int kTile = S::kTokenTile;
-  int64_t t = 0;
-  for (; t < n_packed; t += kTile) {
-    const TokenPanel<kTile> tokens{packed + t * kPanelElements};
-    panel_tile<Weights, kTile>(panel, tokens, tile.y + t);
-  }
-  panel_few<Weights, kTile>(panel, tile.x + t, tile.y + t, tile.n_tokens - t);
-}
-
-/// Copies n_k activations of n_tokens (whole tiles) to [tile][k][kTokenTile].
-inline void pack_tokens(const float* const* x, int64_t n_tokens, int64_t k, int64_t n_k, float* packed) {
-  constexpr int kTile = S::kTokenTile;
-  for (int64_t t = 0; t < n_tokens; ++t) {
-    const float* from = x[t] + k;
-    float* to = packed + t / kTile * kTile * kPanelElements + t % kTile;
-    for (int64_t i = 0; i < n_k; ++i) to[i * kTile] = from[i];
+    for (int t = 0; t < T; ++t) sums[t] = S::set1(0.0F);
+    Product::template few<T>(strip, tile.cols, x, sums);
+    SOLI_UNROLL
+    for (int t = 0; t < T; ++t) store_up_to(tile.y[t] + row, sums[t], tile.n_rows - row);
   }
 }
 
-/// A panel of dequantised weights, [k][16].
-struct F32Panel {
-  static SOLI_INLINE F32 load(const std::byte* panel, int64_t k) { return S::load(panel + k * 64); }
+/// Strip after strip, so that the weights are one stream from memory.
+template <typename Product, int T>
+inline void matmul_few(const MatmulTile& tile) {
+  if (tile.n_tokens == T) return few_tokens<Product, T>(tile);
+  if constexpr (T > 1) matmul_few<Product, T - 1>(tile);
+}
+
+/// The tokens of one pass. A last odd one is computed twice.
+template <typename Product>
+struct Pass {
+  static constexpr int kStrips = S::kTileStrips;
+  static constexpr int64_t kTokenSums = kStrips * kStripRows;
+
+  typename Product::Row x[kMaxPassTokens];
+  int64_t n_tokens;
+  alignas(64) float sums[kMaxPassTokens * kTokenSums];
+  alignas(64) typename Product::Panel panels[kStrips];
+
+  inline explicit Pass(const MatmulTile& tile) : n_tokens(tile.n_tokens) {
+    for (int64_t t = 0; t < n_tokens; ++t) x[t] = static_cast<typename Product::Row>(tile.x[t]);
+    if (n_tokens % 2 != 0) x[n_tokens] = x[n_tokens - 1];
+  }
+
+  /// All tokens from t on, in tiles of T and then of smaller even numbers.
+  template <int T>
+  inline void add_panels(int64_t k, int64_t n_k, int64_t t) {
+    for (; t + T <= n_tokens + n_tokens % 2; t += T) {
+      Product::template add_panel<kStrips, T>(panels, x + t, k, n_k, sums + t * kTokenSums);
+    }
+    if constexpr (T > 2) add_panels<T - 2>(k, n_k, t);
+  }
 };
 
-/// One panel: types whose elements are single numbers are used where they lie, the others are decoded first.
-template <typename Type>
-inline void strip_panel(const MatmulTileF32& tile, int64_t row, int64_t k, const float* packed,
-                        int64_t n_packed) {
-  constexpr int64_t kPackedBytes = int64_t{kStripRows} * static_cast<int64_t>(sizeof(typename Type::Block));
-  const int64_t blocks_before = (row / kStripRows * tile.cols + k) / Type::kBlockElements;
-  const std::byte* weights = tile.strips + blocks_before * kPackedBytes;
-  const int64_t n_k = tile.cols - k < kPanelElements ? tile.cols - k : kPanelElements;
-  if constexpr (Type::kBlockElements == 1) {
-    panel_tokens<Type>({weights, k, n_k, row, tile.n_rows - row}, tile, packed, n_packed);
-  } else {
-    alignas(64) float panel[kPanelElements * kStripRows];
-    for (int64_t i = 0; i < n_k; i += Type::kBlockElements) {
-      decode_block<Type>(weights, panel + i * kStripRows);
-      weights += kPackedBytes;
+/// Strips side by side, each panel of them decoded once for all tokens.
+template <typename Product>
+inline void matmul_many(const MatmulTile& tile) {
+  using Weights = typename Product::Weights;
+  constexpr int kStrips = S::kTileStrips;
+  static_assert(S::kTileTokens % 2 == 0 && kMaxPassTokens % 2 == 0);
+  Pass<Product> pass(tile);
+  const int64_t n_strips = (tile.n_rows + kStripRows - 1) / kStripRows;
+  const int64_t strip_bytes = packed_bytes_of<Weights>(tile.cols);
+  for (int64_t first = 0; first < n_strips; first += kStrips) {
+    __builtin_memset(
+        pass.sums, 0,
+        static_cast<unsigned long>((tile.n_tokens + 1) / 2 * 2 * pass.kTokenSums) * sizeof(float));
+    for (int64_t k = 0; k < tile.cols; k += kPanelElements) {
+      const int64_t n_k = min_of(tile.cols - k, kPanelElements);
+      for (int s = 0; s < kStrips; ++s) {  // past the last strip, it is computed again
+        const std::byte* strip = tile.strips + min_of(first + s, n_strips - 1) * strip_bytes;
+        int64_t ahead = packed_bytes_of<Weights>(k) + kPrefetchBytes;
+        if (ahead >= strip_bytes) ahead += (kStrips - 1) * strip_bytes;  // on to the strips after these
+        prefetch(strip + ahead, 0, packed_bytes_of<Weights>(n_k));
+        Product::decode(strip + packed_bytes_of<Weights>(k), n_k, pass.panels[s]);
+      }
+      pass.template add_panels<S::kTileTokens>(k, n_k, 0);
     }
-    panel_tokens<F32Panel>({reinterpret_cast<const std::byte*>(panel), k, n_k, row, tile.n_rows - row}, tile,
-                           packed, n_packed);
-  }
-}
-
-/// Few tokens: strip after strip, so that the weights are one stream from memory.
-template <typename Type>
-inline void matmul_few(const MatmulTileF32& tile) {
-  for (int64_t row = 0; row < tile.n_rows; row += kStripRows) {
-    for (int64_t k = 0; k < tile.cols; k += kPanelElements) strip_panel<Type>(tile, row, k, nullptr, 0);
-  }
-}
-
-/// Many tokens: their activations are copied together, one panel of k at a time, for all strips.
-template <typename Type>
-inline void matmul_many(const MatmulTileF32& tile) {
-  alignas(64) float packed[kPackedTokens * kPanelElements];
-  const int64_t n_packed = tile.n_tokens / S::kTokenTile * S::kTokenTile;
-  for (int64_t k = 0; k < tile.cols; k += kPanelElements) {
-    pack_tokens(tile.x, n_packed, k, tile.cols - k < kPanelElements ? tile.cols - k : kPanelElements, packed);
-    for (int64_t row = 0; row < tile.n_rows; row += kStripRows)
-      strip_panel<Type>(tile, row, k, packed, n_packed);
-  }
-}
-
-template <typename Type>
-inline void matmul_f32(const MatmulTileF32& tile) {
-  for (int64_t t = 0; t < tile.n_tokens; t += kPackedTokens) {
-    MatmulTileF32 part = tile;
-    part.x += t;
-    part.y += t;
-    part.n_tokens = tile.n_tokens - t < kPackedTokens ? tile.n_tokens - t : kPackedTokens;
-    if (part.n_tokens <= S::kTokenTile) {
-      matmul_few<Type>(part);
-    } else {
-      matmul_many<Type>(part);
+    for (int64_t t = 0; t < tile.n_tokens; ++t) {
+      for (int64_t s = 0; s < kStrips && first + s < n_strips; ++s) {
+        const int64_t row = (first + s) * kStripRows;
+        const float* sums = pass.sums + t * pass.kTokenSums + s * kStripRows;
+        store_up_to(tile.y[t] + row, S::load(sums), tile.n_rows - row);
+      }
     }
+  }
+}
+
+template <typename Product>
+inline void matmul(const MatmulTile& tile) {
+  const int64_t n_passes = (tile.n_tokens + kMaxPassTokens - 1) / kMaxPassTokens;
+  for (int64_t pass = 0; pass < n_passes; ++pass) {  // of about equal numbers of tokens
+    const int64_t begin = tile.n_tokens * pass / n_passes;
+    MatmulTile part = tile;
+    part.x += begin;
+    part.y += begin;
+    part.n_tokens = tile.n_tokens * (pass + 1) / n_passes - begin;
+    if constexpr (Product::kFewTokens > 0) {
+      if (part.n_tokens <= Product::kFewTokens) {
+        matmul_few<Product, Product::kFewTokens>(part);
+        continue;
+      }
+    }
+    matmul_many<Product>(part);
   }
 }
 

@@ -28,8 +28,7 @@ uint64_t read_checksum(const std::byte* bytes, int64_t n) {
 }
 
 int64_t probe_fma(int64_t iterations, float* state) {
-  // As many as hide the latency of the instruction and fit the registers.
-  constexpr int kSums = S::kTokenTile >= 8 ? 12 : 6;
+  constexpr int kSums = S::kProbeSums;
   static_assert((kSums + 2) * kLanes <= kProbeFmaFloats);
   const F32 x = S::load(state);
   const F32 y = S::load(state + kLanes);
@@ -47,8 +46,7 @@ int64_t probe_fma(int64_t iterations, float* state) {
 }
 
 int64_t probe_dot_i8(int64_t iterations, const int8_t* operands, int32_t* state) {
-  // Fewer where a sum is two registers and a dot product takes several instructions, which overlap.
-  constexpr int kSums = S::kTokenTileQ8 >= 8 ? 12 : 3;
+  constexpr int kSums = S::kProbeSums;
   constexpr int kInputs = 4;  // vectors of activations, in registers
   constexpr int kWeights =
       4;  // vectors of weights, taken in turn: like other kernels, the loop cannot keep one

@@ -75,40 +75,71 @@ inline void add_scaled(const float* x, float w, int64_t n, float* out) {
   }
 }
 
-/// One block of 32: scale = max |x| / 127, value = x / scale rounded to nearest even. Dividing (rather than
-/// multiplying by a reciprocal) stays finite for every finite x; the clamp is for scales that are themselves
-/// rounded, near zero.
-SOLI_INLINE void quantize_q8_block(const float* x, int8_t* values, float* scale, int32_t* sum) {
-  const F32 a = S::load(x);
-  const F32 b = S::load(x + kLanes);
-  const float d = S::reduce_max(S::max(S::abs(a), S::abs(b))) / 127.0F;
-  // With d = 0 every x is 0 or vanishes beside 127 units of the smallest number: any divisor rounds it to 0.
-  const F32 divisor = S::set1(d > 0 ? d : kInfinity);
-  const F32 low = S::set1(-127.0F);
-  const F32 high = S::set1(127.0F);
-  const I32 qa = S::to_i32(S::min(S::max(S::div(a, divisor), low), high));
-  const I32 qb = S::to_i32(S::min(S::max(S::div(b, divisor), low), high));
-  S::store_i8(values, qa);
-  S::store_i8(values + kLanes, qb);
-  *scale = d;
-  *sum = S::reduce_add_i(S::add_i(qa, qb));
+/// Value / scale rounded to nearest even, where scale = max |x| / 127. Dividing (rather than multiplying by a
+/// reciprocal) stays finite for every finite x; the clamp is for scales that are themselves rounded, near
+/// zero.
+SOLI_INLINE I32 to_q8(F32 x, F32 scale) {
+  return S::to_i32(S::min(S::max(S::div(x, scale), S::set1(-127.0F)), S::set1(127.0F)));
 }
 
-inline bool quantize_q8(const float* x, int64_t cols, int8_t* values, float* scales, int32_t* sums) {
+/// With a scale of 0 every x is 0 or vanishes beside 127 units of the smallest number: any divisor rounds it
+/// to 0.
+SOLI_INLINE F32 divisor_of(float scale) { return S::set1(scale > 0 ? scale : kInfinity); }
+
+SOLI_INLINE bool all_finite(const float* x, int64_t n) {
   F32 nothing = S::set1(0.0F);  // 0 * x is NaN for infinities and NaN
-  for (int64_t i = 0; i < cols; i += kLanes) nothing = S::fma(S::load(x + i), S::set1(0.0F), nothing);
-  const bool finite = S::reduce_add(nothing) == 0.0F;
-  for (int64_t block = 0; block < cols / kQ8BlockElements; ++block) {
-    if (finite) {
-      quantize_q8_block(x + block * kQ8BlockElements, values + block * kQ8BlockElements, scales + block,
-                        sums + block);
-      continue;
-    }
-    __builtin_memset(values + block * kQ8BlockElements, 0, kQ8BlockElements);
-    scales[block] = 0;
-    sums[block] = 0;
+  for (int64_t i = 0; i < n; i += kLanes) nothing = S::fma(S::load(x + i), S::set1(0.0F), nothing);
+  return S::reduce_add(nothing) == 0.0F;
+}
+
+inline bool to_q8_of_32(const float* x, int64_t cols, Q8Of32Block* out) {
+  if (!all_finite(x, cols)) {
+    __builtin_memset(out, 0, static_cast<unsigned long>(activation_row_bytes(ActivationForm::kQ8Of32, cols)));
+    return false;
   }
-  return finite;
+  for (int64_t k = 0; k < cols; k += kQ8BlockElements) {
+    Q8Of32Block& block = out[k / 256];
+    const int64_t part = k % 256 / kQ8BlockElements;
+    int8_t* values = block.values + part * kQ8BlockElements;
+    const F32 a = S::load(x + k);
+    const F32 b = S::load(x + k + kLanes);
+    const float scale = S::reduce_max(S::max(S::abs(a), S::abs(b))) / 127.0F;
+    const F32 divisor = divisor_of(scale);
+    const I32 qa = to_q8(a, divisor);
+    const I32 qb = to_q8(b, divisor);
+    S::store_i8(values, qa);
+    S::store_i8(values + kLanes, qb);
+    block.scales[part] = scale;
+    block.negative_sums[part] = -S::reduce_add_i(S::add_i(qa, qb));
+  }
+  return true;
+}
+
+inline bool to_q8_of_256(const float* x, int64_t cols, Q8Of256Block* out) {
+  if (!all_finite(x, cols)) {
+    __builtin_memset(out, 0,
+                     static_cast<unsigned long>(activation_row_bytes(ActivationForm::kQ8Of256, cols)));
+    return false;
+  }
+  for (int64_t k = 0; k < cols; k += 256, ++out) {
+    F32 largest = S::set1(0.0F);
+    for (int i = 0; i < 256; i += kLanes) largest = S::max(largest, S::abs(S::load(x + k + i)));
+    out->scale = S::reduce_max(largest) / 127.0F;
+    const F32 divisor = divisor_of(out->scale);
+    for (int part = 0; part < 16; ++part) {
+      const I32 q = to_q8(S::load(x + k + part * kLanes), divisor);
+      S::store_i8(out->values + part * kLanes, q);
+      out->sums_of_16[part] = static_cast<int16_t>(S::reduce_add_i(q));
+    }
+    for (int part = 0; part < 8; ++part) {
+      out->sums_of_32[part] = static_cast<int16_t>(out->sums_of_16[2 * part] + out->sums_of_16[2 * part + 1]);
+    }
+  }
+  return true;
+}
+
+inline void to_bf16(const float* x, int64_t n, uint16_t* out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = bf16_of_float(x[i]);
 }
 
 inline void f32_to_f16(const float* x, int64_t n, half* out) {

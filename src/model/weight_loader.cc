@@ -26,7 +26,13 @@ int64_t aligned(int64_t bytes) { return (bytes + kAlignmentBytes - 1) / kAlignme
 
 Result<const kernels::WeightKernels*> kernels_of(const kernels::KernelTable& kernels,
                                                  const GgufTensor& tensor) {
-  if (const kernels::WeightKernels* found = kernels.find(tensor.type)) return found;
+  if (const kernels::WeightKernels* found = kernels.find(tensor.type)) {
+    // GGUF guarantees whole blocks of its own; BF16's pairs are ours.
+    if (tensor.dims[0] % found->block_elements == 0) return found;
+    return fail(ErrorKind::kUnsupported,
+                "tensor {}: rows of {} elements of {} are not supported; an even number is", tensor.name,
+                tensor.dims[0], found->name);
+  }
   std::vector<std::string_view> supported;
   for (const kernels::WeightKernels& weights : kernels.weights) supported.push_back(weights.name);
   return fail(ErrorKind::kUnsupported, "tensor {}: weight type {} is not supported; these are: {}",

@@ -1,66 +1,88 @@
 #include "ops/activations.h"
 
-#include <array>
 #include <limits>
 
 #include "base/check.h"
 
 namespace soli {
+namespace {
 
-using kernels::kQ8BlockElements;
-using kernels::Q8Row;
+constexpr int64_t kLineBytes = 64;
 
-bool takes_q8(const OpContext& context, const PackedMatrix& matrix) {
-  return context.activations == ActivationPrecision::kQ8 && matrix.type->matmul_q8 != nullptr &&
-         matrix.cols % kQ8BlockElements == 0;
+constexpr std::array kConvertedForms = {ActivationForm::kBf16, ActivationForm::kQ8Of32,
+                                        ActivationForm::kQ8Of256};
+
+/// An odd number of cache lines: the rows of a tile then spread over all sets of a cache.
+int64_t row_stride_of(ActivationForm form, int64_t cols) {
+  const int64_t bytes = kernels::activation_row_bytes(form, cols);
+  return ((bytes + kLineBytes - 1) / kLineBytes | 1) * kLineBytes;
 }
 
-Activations::Activations(OpContext& context, MatrixView<const float> x, bool want_q8) : x_(x) {
-  if (!want_q8) return;
-  const int64_t n_blocks = x.cols / kQ8BlockElements;
-  const int64_t row_bytes = x.cols + n_blocks * static_cast<int64_t>(sizeof(float) + sizeof(int32_t)) + 1;
-  auto* memory = context.scratch.take<std::byte>(x.rows * row_bytes);
-  scales_ = reinterpret_cast<float*>(memory);
-  sums_ = reinterpret_cast<int32_t*>(scales_ + x.rows * n_blocks);
-  values_ = reinterpret_cast<int8_t*>(sums_ + x.rows * n_blocks);
-  is_finite_ = reinterpret_cast<bool*>(values_ + x.rows * x.cols);
-  context.team.parallel_for(x.rows, 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t row = begin; row < end; ++row) {
-      is_finite_[row] = context.kernels.quantize_q8(x.row(row), x.cols, values_ + row * x.cols,
-                                                    scales_ + row * n_blocks, sums_ + row * n_blocks);
-    }
+}  // namespace
+
+Activations::Activations(OpContext& context, MatrixView<const float> x, const FormSet& forms) : x_(x) {
+  int64_t bytes = 0;
+  for (const ActivationForm form : kConvertedForms) {
+    if (!forms.contains(form)) continue;
+    converted_[static_cast<size_t>(form)].row_stride = row_stride_of(form, x.cols);
+    bytes += x.rows * row_stride_of(form, x.cols);
+  }
+  auto* memory = context.scratch.take<std::byte>(bytes + x.rows);
+  for (const ActivationForm form : kConvertedForms) {
+    if (!forms.contains(form)) continue;
+    converted_[static_cast<size_t>(form)].data = memory;
+    memory += x.rows * row_stride_of(form, x.cols);
+  }
+  is_finite_ = reinterpret_cast<bool*>(memory);
+  const int64_t grain = bytes == 0 ? x.rows : rows_per_range(x.cols);
+  context.team.parallel_for(x.rows, std::max<int64_t>(grain, 1), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) convert_row(context.kernels, row);
   });
 }
 
-Q8Row Activations::q8(int64_t row) const {
-  const int64_t n_blocks = x_.cols / kQ8BlockElements;
-  return {values_ + row * x_.cols, scales_ + row * n_blocks, sums_ + row * n_blocks};
+std::byte* Activations::converted_row(ActivationForm form, int64_t row) const {
+  const Converted& converted = converted_[static_cast<size_t>(form)];
+  return converted.data == nullptr ? nullptr : converted.data + row * converted.row_stride;
+}
+
+void Activations::convert_row(const kernels::KernelTable& kernels, int64_t row) {
+  const float* x = x_.row(row);
+  is_finite_[row] = true;
+  if (std::byte* out = converted_row(ActivationForm::kBf16, row))
+    kernels.to_bf16(x, x_.cols, reinterpret_cast<uint16_t*>(out));
+  if (std::byte* out = converted_row(ActivationForm::kQ8Of32, row))
+    is_finite_[row] = kernels.to_q8_of_32(x, x_.cols, reinterpret_cast<kernels::Q8Of32Block*>(out));
+  if (std::byte* out = converted_row(ActivationForm::kQ8Of256, row))
+    is_finite_[row] = kernels.to_q8_of_256(x, x_.cols, reinterpret_cast<kernels::Q8Of256Block*>(out));
 }
 
 void multiply_strips(const OpContext& context, const PackedMatrix& matrix, int64_t first_strip,
                      int64_t n_strips, const Activations& x, const RowList& rows, float* const* y) {
   SOLI_CHECK(rows.n <= kTileRows);
+  const ActivationForm form = form_of(context, matrix);
   const int64_t n_rows = rows_of_strips(matrix, first_strip, n_strips);
-  const auto tile = [&]<typename Activation>(const Activation* inputs) -> kernels::MatmulTile<Activation> {
-    return {.strips = matrix.strip(first_strip),
-            .n_rows = n_rows,
-            .cols = matrix.cols,
-            .x = inputs,
-            .n_tokens = rows.n,
-            .y = y};
-  };
-  if (!takes_q8(context, matrix)) {
-    std::array<const float*, kTileRows> inputs;
-    for (int64_t i = 0; i < rows.n; ++i) inputs[static_cast<size_t>(i)] = x.f32(rows[i]);
-    matrix.type->matmul_f32(tile(inputs.data()));
+  std::array<const void*, kTileRows> inputs;
+  for (int64_t i = 0; i < rows.n; ++i) inputs[static_cast<size_t>(i)] = x.row(form, rows[i]);
+  const kernels::MatmulTile tile = {.strips = matrix.strip(first_strip),
+                                    .n_rows = n_rows,
+                                    .cols = matrix.cols,
+                                    .x = inputs.data(),
+                                    .n_tokens = rows.n,
+                                    .y = y};
+  if (form == ActivationForm::kF32) {
+    matrix.type->matmul_f32(tile);
     return;
   }
-  std::array<Q8Row, kTileRows> inputs;
-  for (int64_t i = 0; i < rows.n; ++i) inputs[static_cast<size_t>(i)] = x.q8(rows[i]);
-  matrix.type->matmul_q8(tile(inputs.data()));
+  matrix.type->matmul_partner(tile);
   for (int64_t i = 0; i < rows.n; ++i) {
     if (!x.is_finite(rows[i])) std::fill_n(y[i], n_rows, std::numeric_limits<float>::quiet_NaN());
   }
+}
+
+int64_t strips_per_piece(const OpContext& context, int64_t n_strips) {
+  constexpr int64_t kPiecesPerThread = 16;
+  const int64_t strips = n_strips / (context.team.size() * kPiecesPerThread);
+  return std::clamp<int64_t>(strips / 2 * 2, 2, 16);
 }
 
 }  // namespace soli

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -10,26 +11,49 @@
 
 namespace soli {
 
-/// Whether a multiplication with this matrix takes 8-bit activations.
-bool takes_q8(const OpContext& context, const PackedMatrix& matrix);
+using kernels::ActivationForm;
 
-/// The input rows of a phase, as floats and, where a matrix of the phase takes them, quantised to 8 bits once
-/// for all matrices. The 8-bit form lives in the context's scratch: one Activations at a time.
-class Activations {
+/// The form in which activations enter a multiplication with this matrix.
+inline ActivationForm form_of(const OpContext& context, const PackedMatrix& matrix) {
+  return context.activations == ActivationPrecision::kF32 ? ActivationForm::kF32 : matrix.type->partner;
+}
+
+/// Which forms the matrices of a phase take.
+class FormSet {
  public:
-  /// `x` is borrowed, [rows][cols]. Quantises in parallel if want_q8.
-  Activations(OpContext& context, MatrixView<const float> x, bool want_q8);
-
-  const float* f32(int64_t row) const { return x_.row(row); }
-  kernels::Q8Row q8(int64_t row) const;
-  /// False where a row could not be quantised, since it holds a value that is not finite.
-  bool is_finite(int64_t row) const { return is_finite_ == nullptr || is_finite_[row]; }
+  void insert(ActivationForm form) { has_[static_cast<size_t>(form)] = true; }
+  bool contains(ActivationForm form) const { return has_[static_cast<size_t>(form)]; }
 
  private:
+  std::array<bool, kernels::kActivationForms> has_ = {};
+};
+
+/// The input rows of a phase, as floats and, once for all matrices, in the other forms that they take. Those
+/// live in the context's scratch: one Activations at a time.
+class Activations {
+ public:
+  /// `x` is borrowed, [rows][cols]. Converts in parallel.
+  Activations(OpContext& context, MatrixView<const float> x, const FormSet& forms);
+
+  /// Row `row` in a form of the set, or in kF32.
+  const void* row(ActivationForm form, int64_t row) const {
+    if (form == ActivationForm::kF32) return x_.row(row);
+    const Converted& converted = converted_[static_cast<size_t>(form)];
+    return converted.data + row * converted.row_stride;
+  }
+  /// False where a row could not be quantised, since it holds a value that is not finite.
+  bool is_finite(int64_t row) const { return is_finite_[row]; }
+
+ private:
+  struct Converted {
+    std::byte* data = nullptr;
+    int64_t row_stride = 0;  // bytes
+  };
+  void convert_row(const kernels::KernelTable& kernels, int64_t row);
+  std::byte* converted_row(ActivationForm form, int64_t row) const;
+
   MatrixView<const float> x_;
-  int8_t* values_ = nullptr;   // [rows][cols]
-  float* scales_ = nullptr;    // [rows][cols / 32]
-  int32_t* sums_ = nullptr;    // [rows][cols / 32]
+  std::array<Converted, kernels::kActivationForms> converted_;
   bool* is_finite_ = nullptr;  // [rows]
 };
 
@@ -42,8 +66,21 @@ struct RowList {
   int64_t operator[](int64_t i) const { return ids == nullptr ? first + i : ids[i]; }
 };
 
-/// Rows of one kernel call at most: their outputs and activations stay in the caches of one core.
-inline constexpr int64_t kTileRows = 64;
+/// Rows of one kernel call at most: their activations stay in the caches of one core while the weights go by.
+inline constexpr int64_t kTileRows = 96;
+
+/// Cuts n rows into as few tiles as kTileRows allows, of about equal size.
+class RowTiles {
+ public:
+  explicit RowTiles(int64_t n_rows) : n_rows_(n_rows), n_tiles_((n_rows + kTileRows - 1) / kTileRows) {}
+  int64_t size() const { return n_tiles_; }
+  int64_t begin(int64_t tile) const { return n_rows_ * tile / n_tiles_; }
+  int64_t end(int64_t tile) const { return begin(tile + 1); }
+
+ private:
+  int64_t n_rows_;
+  int64_t n_tiles_;
+};
 
 /// y[i][r] = sum over k of W[first_strip * 16 + r][k] * x[rows[i]][k], for the matrix rows r of n_strips
 /// strips. At most kTileRows rows. y[i] points to room for those matrix rows. A row that is not finite in 8
@@ -55,5 +92,10 @@ void multiply_strips(const OpContext& context, const PackedMatrix& matrix, int64
 inline int64_t rows_of_strips(const PackedMatrix& matrix, int64_t first_strip, int64_t n_strips) {
   return std::min(n_strips * kernels::kStripRows, matrix.rows - first_strip * kernels::kStripRows);
 }
+
+/// How many strips a thread should take at a time where `n_strips` are to be done in a phase: so many pieces
+/// that the last one to finish does not keep the others waiting long, each so long that its weights are a
+/// stream. Even, since kernels take strips in pairs.
+int64_t strips_per_piece(const OpContext& context, int64_t n_strips);
 
 }  // namespace soli

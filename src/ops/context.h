@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "base/thread_team.h"
@@ -8,10 +10,10 @@
 
 namespace soli {
 
-/// How activations enter a multiplication with quantised weights.
+/// How activations enter a multiplication.
 enum class ActivationPrecision {
   kF32,  // weights dequantised, f32 arithmetic: the reference
-  kQ8,   // 8-bit activations and integer dots, for the weight types that have them
+  kQ8,   // 8-bit activations and integer dots with quantised weights, bfloat16 ones with BF16 weights
 };
 
 /// Memory that an op needs for the time of one call. Grows to the largest demand and stays: no allocation per
@@ -47,6 +49,13 @@ struct OpContext {
   const kernels::KernelTable& kernels;
   ActivationPrecision activations = ActivationPrecision::kF32;
   Scratch scratch = {};
+  Scratch work_list = {};  // what a phase is cut into, while `scratch` holds its operands
 };
+
+/// Rows of `cols` elements that are worth another thread, where a row costs a pass over its elements.
+inline int64_t rows_per_range(int64_t cols) {
+  constexpr int64_t kElementsPerRange = 16384;
+  return std::max<int64_t>(1, kElementsPerRange / std::max<int64_t>(1, cols));
+}
 
 }  // namespace soli

@@ -1,18 +1,12 @@
 #include "ops/elementwise.h"
 
-#include <algorithm>
-
 namespace soli {
 namespace {
-
-/// Elements below which a range is not worth another thread.
-constexpr int64_t kElementsPerRange = 16384;
 
 /// Calls body(row) for every row, in ranges of some thousand elements.
 template <typename Body>
 void for_rows(OpContext& context, int64_t rows, int64_t cols, Body body) {
-  const int64_t grain = std::max<int64_t>(1, kElementsPerRange / std::max<int64_t>(1, cols));
-  context.team.parallel_for(rows, grain, [&](int64_t begin, int64_t end, int) {
+  context.team.parallel_for(rows, rows_per_range(cols), [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) body(r);
   });
 }

@@ -11,9 +11,6 @@ namespace {
 
 using kernels::kStripRows;
 
-/// Ranges that a thread should find, so that the last one to finish does not keep the others waiting long.
-constexpr int64_t kRangesPerThread = 8;
-
 /// The part of one map that one kernel call computes.
 struct Part {
   RowList tokens;
@@ -54,9 +51,8 @@ void check_shapes(const Linear& map, MatrixView<const float> x, MatrixView<float
 /// tile, so that a range of items is a few runs of consecutive strips.
 class Phase {
  public:
-  Phase(std::span<const Linear* const> maps, int64_t n_tokens)
-      : maps_(maps), n_tokens_(n_tokens), n_token_tiles_((n_tokens + kTileRows - 1) / kTileRows) {
-    for (const Linear* map : maps) n_items_ += map->weight.n_strips() * n_token_tiles_;
+  Phase(std::span<const Linear* const> maps, int64_t n_tokens) : maps_(maps), token_tiles_(n_tokens) {
+    for (const Linear* map : maps) n_items_ += map->weight.n_strips() * token_tiles_.size();
   }
 
   int64_t n_items() const { return n_items_; }
@@ -67,13 +63,14 @@ class Phase {
     int64_t map_begin = 0;  // the map's first item
     for (size_t m = 0; m < maps_.size(); ++m) {
       const int64_t n_strips = maps_[m]->weight.n_strips();
-      const int64_t map_items = n_strips * n_token_tiles_;
+      const int64_t map_items = n_strips * token_tiles_.size();
       const int64_t map_end = std::min(end - map_begin, map_items);
       for (int64_t item = std::max<int64_t>(begin - map_begin, 0); item < map_end;) {
-        const int64_t first_token = item / n_strips * kTileRows;
+        const int64_t token_tile = item / n_strips;
+        const int64_t first_token = token_tiles_.begin(token_tile);
         const int64_t strip = item % n_strips;
         const int64_t n = std::min(n_strips - strip, map_end - item);
-        compute(m, Part{{.first = first_token, .n = std::min(kTileRows, n_tokens_ - first_token)}, strip, n});
+        compute(m, Part{{.first = first_token, .n = token_tiles_.end(token_tile) - first_token}, strip, n});
         item += n;
       }
       map_begin += map_items;
@@ -82,8 +79,7 @@ class Phase {
 
  private:
   std::span<const Linear* const> maps_;
-  int64_t n_tokens_;
-  int64_t n_token_tiles_;
+  RowTiles token_tiles_;
   int64_t n_items_ = 0;
 };
 
@@ -97,15 +93,15 @@ void linear(OpContext& context, const Linear& linear, MatrixView<const float> x,
 void linear_group(OpContext& context, std::span<const Linear* const> linears, MatrixView<const float> x,
                   std::span<const MatrixView<float>> outputs) {
   SOLI_CHECK(linears.size() == outputs.size(), "{} maps, {} outputs", linears.size(), outputs.size());
-  bool any_q8 = false;
+  FormSet forms;
   for (size_t m = 0; m < linears.size(); ++m) {
     check_shapes(*linears[m], x, outputs[m]);
-    any_q8 = any_q8 || takes_q8(context, linears[m]->weight);
+    forms.insert(form_of(context, linears[m]->weight));
   }
   if (x.rows == 0) return;
-  const Activations activations(context, x, any_q8);
+  const Activations activations(context, x, forms);
   const Phase phase(linears, x.rows);
-  const int64_t grain = std::max<int64_t>(1, phase.n_items() / (context.team.size() * kRangesPerThread));
+  const int64_t grain = strips_per_piece(context, phase.n_items());
   context.team.parallel_for(phase.n_items(), grain, [&](int64_t begin, int64_t end, int) {
     phase.run(begin, end, [&](size_t m, const Part& part) {
       compute_part(context, *linears[m], part, activations, outputs[m]);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
+#include <numeric>
 
 #include "base/check.h"
 #include "ops/activations.h"
@@ -9,10 +11,8 @@
 namespace soli {
 namespace {
 
-/// Strips of one work item: few enough to balance experts with uneven rows, enough that claiming an item
-/// costs nothing.
-constexpr int64_t kTileStrips = 4;
-constexpr int64_t kTileCols = kTileStrips * kernels::kStripRows;
+/// Strips of an item at most, so that its outputs stay in the caches of one core.
+constexpr int64_t kMaxItemStrips = 8;
 
 /// One piece of work: some strips of one expert's matrix, times some of its rows.
 struct WorkItem {
@@ -23,42 +23,75 @@ struct WorkItem {
   int64_t n_calls;
 };
 
-std::vector<WorkItem> cut_into_items(const RowsByExpert& grouped, std::span<const ExpertLease> leases,
-                                     PackedMatrix ExpertWeights::*matrix) {
-  std::vector<WorkItem> items;
-  for (const ExpertLease& lease : leases) {
-    const auto group = static_cast<size_t>(lease.group);
-    const int64_t n_strips = (lease.weights.*matrix).n_strips();
-    for (int64_t call = grouped.begin[group]; call < grouped.begin[group + 1]; call += kTileRows) {
-      const int64_t n_calls = std::min<int64_t>(kTileRows, grouped.begin[group + 1] - call);
-      for (int64_t strip = 0; strip < n_strips; strip += kTileStrips) {
-        items.push_back({&lease.weights, strip, std::min(kTileStrips, n_strips - strip), call, n_calls});
-      }
+/// The items of one phase over all leased experts: expert after expert, within one its tiles of rows, within
+/// a tile its strips.
+class WorkList {
+ public:
+  WorkList(OpContext& context, const RowsByExpert& grouped, std::span<const ExpertLease> leases,
+           PackedMatrix ExpertWeights::*matrix)
+      : grouped_(grouped), leases_(leases), matrix_(matrix) {
+    first_item_ = context.work_list.take<int64_t>(static_cast<int64_t>(leases.size()) + 1);
+    int64_t n_strips = 0;
+    for (const ExpertLease& lease : leases) n_strips += strips_of(lease) * tiles_of(lease).size();
+    strips_per_item_ = std::min(strips_per_piece(context, n_strips), kMaxItemStrips);
+    first_item_[0] = 0;
+    for (size_t i = 0; i < leases.size(); ++i) {
+      first_item_[i + 1] = first_item_[i] + items_per_tile(leases[i]) * tiles_of(leases[i]).size();
     }
   }
-  return items;
-}
 
-/// h[slot] = activation(gate x, up x) for the item's part of the expert's width.
+  int64_t size() const { return first_item_[leases_.size()]; }
+
+  WorkItem operator[](int64_t item) const {
+    const int64_t* next = std::upper_bound(first_item_, first_item_ + leases_.size(), item);
+    const auto i = static_cast<size_t>(next - first_item_) - 1;
+    const ExpertLease& lease = leases_[i];
+    const int64_t within = item - first_item_[i];
+    const RowTiles tiles = tiles_of(lease);
+    const int64_t tile = within / items_per_tile(lease);
+    const int64_t strip = within % items_per_tile(lease) * strips_per_item_;
+    return {.expert = &lease.weights,
+            .first_strip = strip,
+            .n_strips = std::min(strips_per_item_, strips_of(lease) - strip),
+            .first_call = grouped_.begin[static_cast<size_t>(lease.group)] + tiles.begin(tile),
+            .n_calls = tiles.end(tile) - tiles.begin(tile)};
+  }
+
+ private:
+  int64_t strips_of(const ExpertLease& lease) const { return (lease.weights.*matrix_).n_strips(); }
+  RowTiles tiles_of(const ExpertLease& lease) const {
+    const auto group = static_cast<size_t>(lease.group);
+    return RowTiles(grouped_.begin[group + 1] - grouped_.begin[group]);
+  }
+  int64_t items_per_tile(const ExpertLease& lease) const {
+    return (strips_of(lease) + strips_per_item_ - 1) / strips_per_item_;
+  }
+
+  const RowsByExpert& grouped_;
+  std::span<const ExpertLease> leases_;
+  PackedMatrix ExpertWeights::*matrix_;
+  int64_t* first_item_ = nullptr;  // [leases + 1]
+  int64_t strips_per_item_ = 0;
+};
+
+/// h[slot] = activation(gate x, up x) for the item's part of the expert's width, while it is in the caches.
 void gate_and_up(const OpContext& context, const WorkItem& item, const RowsByExpert& grouped,
                  const Activations& x, MatrixView<float> h) {
-  alignas(64) std::array<float, kTileRows * kTileCols> gate;
-  alignas(64) std::array<float, kTileRows * kTileCols> up;
+  constexpr int64_t kItemCols = kMaxItemStrips * kernels::kStripRows;
+  alignas(64) std::array<float, kTileRows * kItemCols> up;
   std::array<float*, kTileRows> gate_rows;
   std::array<float*, kTileRows> up_rows;
   for (int64_t i = 0; i < item.n_calls; ++i) {
-    gate_rows[static_cast<size_t>(i)] = gate.data() + i * kTileCols;
-    up_rows[static_cast<size_t>(i)] = up.data() + i * kTileCols;
+    const int32_t slot = grouped.slots[static_cast<size_t>(item.first_call + i)];
+    gate_rows[static_cast<size_t>(i)] = h.row(slot) + item.first_strip * kernels::kStripRows;
+    up_rows[static_cast<size_t>(i)] = up.data() + i * kItemCols;
   }
   const RowList rows = {.ids = grouped.rows.data() + item.first_call, .n = item.n_calls};
   multiply_strips(context, item.expert->gate, item.first_strip, item.n_strips, x, rows, gate_rows.data());
   multiply_strips(context, item.expert->up, item.first_strip, item.n_strips, x, rows, up_rows.data());
   const int64_t n = rows_of_strips(item.expert->gate, item.first_strip, item.n_strips);
-  for (int64_t i = 0; i < item.n_calls; ++i) {
-    const int32_t slot = grouped.slots[static_cast<size_t>(item.first_call + i)];
-    activate(context, item.expert->activation, gate_rows[static_cast<size_t>(i)],
-             up_rows[static_cast<size_t>(i)], n, h.row(slot) + item.first_strip * kernels::kStripRows);
-  }
+  for (size_t i = 0; i < static_cast<size_t>(item.n_calls); ++i)
+    activate(context, item.expert->activation, gate_rows[i], up_rows[i], n, gate_rows[i]);
 }
 
 /// y[slot] = down h[slot] for the item's part of the hidden size.
@@ -82,17 +115,34 @@ void check_shapes(std::span<const ExpertLease> leases, MatrixView<const float> x
 }
 
 template <typename F>
-void for_each_item(OpContext& context, const std::vector<WorkItem>& items, const F& compute) {
-  context.team.parallel_for(static_cast<int64_t>(items.size()), 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i) compute(items[static_cast<size_t>(i)]);
+void for_each_item(OpContext& context, const WorkList& items, const F& compute) {
+  context.team.parallel_for(items.size(), 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) compute(items[i]);
   });
+}
+
+FormSet forms_of(const OpContext& context, std::span<const ExpertLease> leases,
+                 std::initializer_list<PackedMatrix ExpertWeights::*> matrices) {
+  FormSet forms;
+  for (const ExpertLease& lease : leases) {
+    for (PackedMatrix ExpertWeights::*matrix : matrices)
+      forms.insert(form_of(context, lease.weights.*matrix));
+  }
+  return forms;
+}
+
+/// Sorts a row's slots by expert id; there are few.
+void sort_by_expert(std::span<int32_t> slots, std::span<const int32_t> ids) {
+  std::sort(slots.begin(), slots.end(),
+            [&](int32_t a, int32_t b) { return ids[static_cast<size_t>(a)] < ids[static_cast<size_t>(b)]; });
 }
 
 }  // namespace
 
 void group_by_expert(std::span<const int32_t> row_begin, std::span<const int32_t> ids, int64_t n_experts,
                      RowsByExpert& grouped) {
-  std::vector<int32_t> next(static_cast<size_t>(n_experts) + 1, 0);
+  std::vector<int32_t>& next = grouped.next_place;
+  next.assign(static_cast<size_t>(n_experts) + 1, 0);
   for (const int32_t id : ids) {
     SOLI_CHECK(id >= 0 && id < n_experts, "expert {} of {}", id, n_experts);
     ++next[static_cast<size_t>(id) + 1];
@@ -120,35 +170,30 @@ void group_by_expert(std::span<const int32_t> row_begin, std::span<const int32_t
 void moe_ffn(OpContext& context, const RowsByExpert& grouped, std::span<const ExpertLease> leases,
              MatrixView<const float> x, MatrixView<float> h, MatrixView<float> y) {
   check_shapes(leases, x, h, y);
-  const auto any_takes_q8 = [&](PackedMatrix ExpertWeights::*matrix) {
-    return std::any_of(leases.begin(), leases.end(),
-                       [&](const ExpertLease& lease) { return takes_q8(context, lease.weights.*matrix); });
-  };
   {
     const Activations inputs(context, x,
-                             any_takes_q8(&ExpertWeights::gate) || any_takes_q8(&ExpertWeights::up));
-    for_each_item(context, cut_into_items(grouped, leases, &ExpertWeights::gate),
+                             forms_of(context, leases, {&ExpertWeights::gate, &ExpertWeights::up}));
+    for_each_item(context, WorkList(context, grouped, leases, &ExpertWeights::gate),
                   [&](const WorkItem& item) { gate_and_up(context, item, grouped, inputs, h); });
   }
-  const Activations inner(context, h, any_takes_q8(&ExpertWeights::down));
-  for_each_item(context, cut_into_items(grouped, leases, &ExpertWeights::down),
+  const Activations inner(context, h, forms_of(context, leases, {&ExpertWeights::down}));
+  for_each_item(context, WorkList(context, grouped, leases, &ExpertWeights::down),
                 [&](const WorkItem& item) { down(context, item, grouped, inner, y); });
 }
 
 void combine_experts(OpContext& context, std::span<const int32_t> row_begin, std::span<const int32_t> ids,
                      std::span<const float> weights, MatrixView<const float> y, MatrixView<float> out) {
   SOLI_CHECK(y.cols == out.cols && static_cast<int64_t>(row_begin.size()) == out.rows + 1);
-  context.team.parallel_for(out.rows, 4, [&](int64_t begin, int64_t end, int) {
-    std::vector<int32_t> slots;
+  auto* order = context.work_list.take<int32_t>(y.rows);
+  const int64_t grain =
+      rows_per_range(out.cols * std::max<int64_t>(1, y.rows / std::max<int64_t>(1, out.rows)));
+  context.team.parallel_for(out.rows, grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
-      slots.clear();
-      for (int32_t s = row_begin[static_cast<size_t>(row)]; s < row_begin[static_cast<size_t>(row) + 1];
-           ++s) {
-        slots.push_back(s);
-      }
-      std::sort(slots.begin(), slots.end(), [&](int32_t a, int32_t b) {
-        return ids[static_cast<size_t>(a)] < ids[static_cast<size_t>(b)];
-      });
+      const int32_t first = row_begin[static_cast<size_t>(row)];
+      const std::span<int32_t> slots(order + first,
+                                     static_cast<size_t>(row_begin[static_cast<size_t>(row) + 1] - first));
+      std::iota(slots.begin(), slots.end(), first);
+      sort_by_expert(slots, ids);
       std::fill_n(out.row(row), out.cols, 0.0F);
       for (const int32_t slot : slots) {
         context.kernels.add_scaled(y.row(slot), weights[static_cast<size_t>(slot)], y.cols, out.row(row));

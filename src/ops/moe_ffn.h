@@ -22,10 +22,11 @@ struct ExpertWeights {
 /// The calls of one layer, grouped by expert: group g is the calls of experts[g], slots [begin[g], begin[g +
 /// 1]) of `slots` and `rows`.
 struct RowsByExpert {
-  std::vector<int32_t> experts;  // [groups] distinct, ascending
-  std::vector<int32_t> begin;    // [groups + 1]
-  std::vector<int32_t> slots;    // [calls] slot of the choice, which names the output row
-  std::vector<int32_t> rows;     // [calls] row of the batch, which names the input row
+  std::vector<int32_t> experts;     // [groups] distinct, ascending
+  std::vector<int32_t> begin;       // [groups + 1]
+  std::vector<int32_t> slots;       // [calls] slot of the choice, which names the output row
+  std::vector<int32_t> rows;        // [calls] row of the batch, which names the input row
+  std::vector<int32_t> next_place;  // [n_experts + 1] of the sort, kept to be reused
 
   int64_t n_groups() const { return static_cast<int64_t>(experts.size()); }
 };

@@ -64,5 +64,20 @@ TEST(Probe, DotProductsAreCountedAsDone) {
   }
 }
 
+TEST(Probe, Bf16DotProductsAreCountedAsDone) {
+  for (const KernelTable* table : tables()) {
+    for (const int64_t iterations : {0, 1, 999}) {
+      std::array<uint16_t, kProbeBf16Operands> operands;
+      operands.fill(0x3f80);  // 1
+      std::array<float, kProbeDotSums> sums = {};
+      const int64_t operations = table->probe_dot_bf16(iterations, operands.data(), sums.data());
+      double sum = 0;
+      for (const float part : sums) sum += static_cast<double>(part);
+      EXPECT_EQ(static_cast<double>(operations / 2), sum) << table->isa;
+      EXPECT_EQ(operations > 0, iterations > 0);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace soli::kernels

@@ -3,6 +3,7 @@
 #include <limits>
 #include <numeric>
 
+#include "kernels/half.h"
 #include "kernels/support.h"
 
 namespace soli {
@@ -111,49 +112,81 @@ TEST_P(Rows, SwigluAddAndAddScaled) {
   }
 }
 
-TEST_P(Rows, QuantizeQ8RoundsToNearestEvenWithinItsScale) {
+float largest(const std::vector<float>& x, size_t begin, size_t n) {
+  float max = 0;
+  for (size_t i = begin; i < begin + n; ++i) max = std::max(max, std::abs(x[i]));
+  return max;
+}
+
+TEST_P(Rows, Q8Of32RoundsToNearestEvenWithinItsScale) {
   const auto x = random_floats(6, 320, 2);
-  std::vector<int8_t> values(320);
-  std::vector<float> scales(10);
-  std::vector<int32_t> sums(10);
-  ASSERT_TRUE(GetParam()->quantize_q8(x.data(), 320, values.data(), scales.data(), sums.data()));
+  std::vector<kernels::Q8Of32Block> blocks(2);
+  ASSERT_TRUE(GetParam()->to_q8_of_32(x.data(), 320, blocks.data()));
   for (size_t b = 0; b < 10; ++b) {
-    float max = 0;
-    for (size_t i = b * 32; i < b * 32 + 32; ++i) max = std::max(max, std::abs(x[i]));
-    EXPECT_EQ(scales[b], max / 127);
+    const kernels::Q8Of32Block& block = blocks[b / 8];
+    const float scale = block.scales[b % 8];
+    EXPECT_EQ(scale, largest(x, b * 32, 32) / 127);
     int32_t sum = 0;
     for (size_t i = b * 32; i < b * 32 + 32; ++i) {
-      EXPECT_EQ(values[i], static_cast<int>(std::nearbyint(x[i] / scales[b])));
-      sum += values[i];
+      EXPECT_EQ(block.values[i % 256], static_cast<int>(std::nearbyint(x[i] / scale)));
+      sum += block.values[i % 256];
     }
-    EXPECT_EQ(sums[b], sum);
+    EXPECT_EQ(block.negative_sums[b % 8], -sum);
   }
 }
 
-TEST_P(Rows, QuantizeQ8TakesEveryFiniteRowAndRefusesTheOthers) {
-  std::vector<int8_t> values(64);
-  std::vector<float> scales(2);
-  std::vector<int32_t> sums(2);
+TEST_P(Rows, Q8Of256RoundsToNearestEvenWithinItsScale) {
+  const auto x = random_floats(6, 512, 2);
+  std::vector<kernels::Q8Of256Block> blocks(2);
+  ASSERT_TRUE(GetParam()->to_q8_of_256(x.data(), 512, blocks.data()));
+  for (size_t b = 0; b < 2; ++b) {
+    const kernels::Q8Of256Block& block = blocks[b];
+    EXPECT_EQ(block.scale, largest(x, b * 256, 256) / 127);
+    std::vector<int> sums(16);
+    for (size_t i = 0; i < 256; ++i) {
+      EXPECT_EQ(block.values[i], static_cast<int>(std::nearbyint(x[b * 256 + i] / block.scale)));
+      sums[i / 16] += block.values[i];
+    }
+    for (size_t i = 0; i < 16; ++i) EXPECT_EQ(block.sums_of_16[i], sums[i]);
+    for (size_t i = 0; i < 8; ++i) EXPECT_EQ(block.sums_of_32[i], sums[2 * i] + sums[2 * i + 1]);
+  }
+}
+
+TEST_P(Rows, Q8TakesEveryFiniteRowAndRefusesTheOthers) {
+  kernels::Q8Of32Block of_32;
+  kernels::Q8Of256Block of_256;
   for (float extreme : {0.0F, 1e-45F, 1e-38F, 1e4F, 3e38F}) {
-    std::vector<float> x(64, 0.0F);
+    std::vector<float> x(256, 0.0F);
     x[5] = extreme;
     x[6] = -extreme;
-    ASSERT_TRUE(GetParam()->quantize_q8(x.data(), 64, values.data(), scales.data(), sums.data())) << extreme;
-    EXPECT_TRUE(std::isfinite(scales[0]));
-    EXPECT_EQ(values[5], extreme / 127 > 0 ? 127 : 0) << extreme;
-    EXPECT_EQ(values[6], -values[5]);
-    EXPECT_EQ(scales[1], 0);
+    ASSERT_TRUE(GetParam()->to_q8_of_32(x.data(), 64, &of_32)) << extreme;
+    ASSERT_TRUE(GetParam()->to_q8_of_256(x.data(), 256, &of_256)) << extreme;
+    EXPECT_TRUE(std::isfinite(of_32.scales[0]) && std::isfinite(of_256.scale));
+    for (const int8_t* values : {of_32.values, of_256.values}) {
+      EXPECT_EQ(values[5], extreme / 127 > 0 ? 127 : 0) << extreme;
+      EXPECT_EQ(values[6], -values[5]);
+    }
+    EXPECT_EQ(of_32.scales[1], 0);
   }
+  const std::vector<std::byte> zeros(sizeof of_32);
   for (float poison : {kNaN, kInfinity, -kInfinity}) {
-    for (size_t place : {0U, 31U, 40U, 63U}) {
-      std::vector<float> x(64, 1.0F);
+    for (size_t place : {0U, 31U, 40U, 63U, 255U}) {
+      std::vector<float> x(256, 1.0F);
       x[place] = poison;
-      EXPECT_FALSE(GetParam()->quantize_q8(x.data(), 64, values.data(), scales.data(), sums.data()));
-      EXPECT_EQ(values, std::vector<int8_t>(64, 0));
-      EXPECT_EQ(scales, std::vector<float>(2, 0.0F));
-      EXPECT_EQ(sums, std::vector<int32_t>(2, 0));
+      EXPECT_FALSE(GetParam()->to_q8_of_32(x.data(), 256, &of_32));
+      EXPECT_FALSE(GetParam()->to_q8_of_256(x.data(), 256, &of_256));
+      EXPECT_EQ(std::memcmp(&of_32, zeros.data(), sizeof of_32), 0);
+      EXPECT_EQ(std::memcmp(&of_256, zeros.data(), sizeof of_256), 0);
     }
   }
+}
+
+TEST_P(Rows, Bf16RoundsToNearestEven) {
+  std::vector<float> x = random_floats(7, 1000);
+  for (float special : {kNaN, kInfinity, -kInfinity, 0.0F, -0.0F, 1e-45F, 3.4e38F}) x.push_back(special);
+  std::vector<uint16_t> out(x.size());
+  GetParam()->to_bf16(x.data(), static_cast<int64_t>(x.size()), out.data());
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(out[i], kernels::bf16_of_float(x[i])) << x[i];
 }
 
 TEST_P(Rows, HalvesSurviveTheRoundTrip) {

@@ -40,6 +40,15 @@ struct TestMatrix {
   int64_t n_strips() const { return (rows + 15) / 16; }
 };
 
+/// Makes `packed` from `gguf`.
+inline void pack(TestMatrix& m) {
+  m.packed.resize(m.gguf.size());
+  for (int64_t s = 0; s < m.n_strips(); ++s) {
+    const int64_t offset = s * m.type->strip_bytes(m.cols);
+    m.type->pack_strip(m.gguf.data() + offset, m.cols, m.packed.data() + offset);
+  }
+}
+
 inline TestMatrix random_matrix(const kernels::WeightKernels& type, int64_t rows, int64_t cols,
                                 uint64_t seed) {
   TestMatrix m{&type, rows, cols, {}, {}, {}};
@@ -51,11 +60,7 @@ inline TestMatrix random_matrix(const kernels::WeightKernels& type, int64_t rows
     type.quantize_row(source.data() + r * cols, cols, row);
     type.dequantize_row(row, cols, m.values.data() + r * cols);
   }
-  m.packed.resize(m.gguf.size());
-  for (int64_t s = 0; s < m.n_strips(); ++s) {
-    const int64_t offset = s * type.strip_bytes(cols);
-    type.pack_strip(m.gguf.data() + offset, cols, m.packed.data() + offset);
-  }
+  pack(m);
   return m;
 }
 

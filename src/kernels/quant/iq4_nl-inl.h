@@ -5,7 +5,7 @@
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
-struct IQ4_NL {
+struct IQ4_NL : SignedNumbers {
   static constexpr std::string_view kName = "IQ4_NL";
   static constexpr uint32_t kGgufType = 20;
   static constexpr int kBlockElements = 32;
@@ -28,12 +28,10 @@ struct IQ4_NL {
       set_nibble(block->q, i, nearest_value(kIq4Values, d != 0 ? in[i] / d : 0.0F));
   }
 
-  struct Part : SignedPart {
-    SOLI_INLINE Part(const std::byte* packed, int) {
-      scale = S::load_f16(packed);
-      unpack_table(packed + 32, kIq4Values, bytes);
-    }
-  };
+  static SOLI_INLINE F32 scale(const std::byte* packed) { return S::load_f16(packed); }
+  static SOLI_INLINE I32 bytes(const std::byte* packed, int i) {
+    return dot_bytes(S::lookup(kIq4Values, nibbles(packed + 32, i)));
+  }
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

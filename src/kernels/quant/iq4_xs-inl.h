@@ -6,7 +6,7 @@
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
-struct IQ4_XS {
+struct IQ4_XS : SignedNumbers {
   static constexpr std::string_view kName = "IQ4_XS";
   static constexpr uint32_t kGgufType = 23;
   static constexpr int kBlockElements = 256;
@@ -49,15 +49,21 @@ struct IQ4_XS {
     }
   }
 
-  struct Part : SignedPart {
-    SOLI_INLINE Part(const std::byte* packed, int part) {
-      const I32 low = bits_at(S::load_i(packed + 64), part * 4, 4);
-      const I32 high = bits_at(S::load_u16(packed + 32), part * 2, 2);
-      const I32 six = S::sub_i(S::or_i(low, S::shift_left(high, 4)), S::set1_i(32));
-      scale = S::mul(S::load_f16(packed), S::to_f32(six));
-      unpack_table(packed + 128 + part * 256, kIq4Values, bytes);
+  static constexpr int kParts = 8;
+  struct Scales {
+    I32 low, high;
+    F32 d;
+
+    explicit SOLI_INLINE Scales(const std::byte* packed)
+        : low(S::load_i(packed + 64)), high(S::load_u16(packed + 32)), d(S::load_f16(packed)) {}
+    SOLI_INLINE I32 scale(int p) const {
+      const I32 six = S::or_i(bits_at(low, p * 4, 4), S::shift_left(bits_at(high, p * 2, 2), 4));
+      return S::sub_i(six, S::set1_i(32));
     }
   };
+  static SOLI_INLINE I32 bytes(const std::byte* packed, int i) {
+    return dot_bytes(S::lookup(kIq4Values, nibbles(packed + 128 + i / 8 * 256, i % 8)));
+  }
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

@@ -29,32 +29,26 @@ struct KScales {
   }
 };
 
-/// The same for 16 rows: three vectors of four bytes each.
+/// The same for 16 rows of Q4_K or Q5_K, whose packed blocks begin with d, d_minimum and the KScales.
 struct KScaleVectors {
   I32 scales, minima, both;
+  F32 d, d_minimum;
 
-  static SOLI_INLINE KScaleVectors load(const std::byte* packed) {
-    return {S::load_i(packed), S::load_i(packed + 64), S::load_i(packed + 128)};
-  }
-  SOLI_INLINE I32 scale(int part) const {
-    if (part < 4) return bits_at(scales, 8 * part, 6);
-    const int shift = 8 * (part - 4);
+  explicit SOLI_INLINE KScaleVectors(const std::byte* packed)
+      : scales(S::load_i(packed + 64)),
+        minima(S::load_i(packed + 128)),
+        both(S::load_i(packed + 192)),
+        d(S::load_f16(packed)),
+        d_minimum(S::load_f16(packed + 32)) {}
+  SOLI_INLINE I32 scale(int p) const {
+    if (p < 4) return bits_at(scales, 8 * p, 6);
+    const int shift = 8 * (p - 4);
     return S::or_i(bits_at(both, shift, 4), S::shift_left(bits_at(scales, shift + 6, 2), 4));
   }
-  SOLI_INLINE I32 minimum(int part) const {
-    if (part < 4) return bits_at(minima, 8 * part, 6);
-    const int shift = 8 * (part - 4);
+  SOLI_INLINE I32 minimum(int p) const {
+    if (p < 4) return bits_at(minima, 8 * p, 6);
+    const int shift = 8 * (p - 4);
     return S::or_i(bits_at(both, shift + 4, 4), S::shift_left(bits_at(minima, shift + 6, 2), 4));
-  }
-};
-
-/// Scale and minimum of one part of Q4_K or Q5_K, whose packed blocks begin with d, d_minimum and the
-/// KScales.
-struct KAffinePart : AffinePart {
-  SOLI_INLINE KAffinePart(const std::byte* packed, int part) {
-    const KScaleVectors scales = KScaleVectors::load(packed + 64);
-    scale = S::mul(S::load_f16(packed), S::to_f32(scales.scale(part)));
-    minimum = S::mul(S::load_f16(packed + 32), S::to_f32(scales.minimum(part)));
   }
 };
 

@@ -6,7 +6,7 @@
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
-struct MXFP4 {
+struct MXFP4 : OffsetNumbers<12> {
   static constexpr std::string_view kName = "MXFP4";
   static constexpr uint32_t kGgufType = 39;
   static constexpr int kBlockElements = 32;
@@ -18,6 +18,8 @@ struct MXFP4 {
   static constexpr PackedField kFields[] = {{1, 1}, {16, 4}};
 
   static constexpr int8_t kValues[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+  /// The values + 12: not negative, as OffsetNumbers are.
+  static constexpr int8_t kOffsetValues[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
   static void dequantize_block(const Block& block, float* out) {
     const float d = scale_of(block.exponent);
@@ -33,15 +35,15 @@ struct MXFP4 {
     for (int i = 0; i < 32; ++i) set_nibble(block->q, i, nearest_value(kValues, in[i] / d));
   }
 
-  struct Part : SignedPart {
-    SOLI_INLINE Part(const std::byte* packed, int) {
-      // Two factors, since 2^-128 and 2^-127 are below what one exponent field holds.
-      const I32 exponent = S::sub_i(S::load_u8(packed), S::set1_i(128));
-      const I32 first = S::shift_right(exponent, 1);
-      scale = S::mul(power_of_two(first), power_of_two(S::sub_i(exponent, first)));
-      unpack_table(packed + 16, kValues, bytes);
-    }
-  };
+  static SOLI_INLINE F32 scale(const std::byte* packed) {
+    // Two factors, since 2^-128 and 2^-127 are below what one exponent field holds.
+    const I32 exponent = S::sub_i(S::load_u8(packed), S::set1_i(128));
+    const I32 first = S::shift_right(exponent, 1);
+    return S::mul(power_of_two(first), power_of_two(S::sub_i(exponent, first)));
+  }
+  static SOLI_INLINE I32 bytes(const std::byte* packed, int i) {
+    return S::lookup(kOffsetValues, nibbles(packed + 16, i));
+  }
 
  private:
   static float scale_of(uint8_t exponent) {

@@ -7,7 +7,7 @@
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
-struct Q2_K {
+struct Q2_K : AffineNumbers {
   static constexpr std::string_view kName = "Q2_K";
   static constexpr uint32_t kGgufType = 10;
   static constexpr int kBlockElements = 256;
@@ -43,24 +43,23 @@ struct Q2_K {
     }
   }
 
-  struct Part : HalvesPart<0, true> {
-    SOLI_INLINE Part(const std::byte* packed, int part) {
-      const I32 four = S::load_i(packed + part / 2 * 64);
-      const F32 d = S::load_f16(packed + 80 * kStripRows);
-      const F32 d_minimum = S::load_f16(packed + 82 * kStripRows);
+  static constexpr int kParts = 16;
+  struct Scales {
+    I32 fours[4];
+    F32 d, d_minimum;
+
+    explicit SOLI_INLINE Scales(const std::byte* packed)
+        : d(S::load_f16(packed + 80 * kStripRows)), d_minimum(S::load_f16(packed + 82 * kStripRows)) {
       SOLI_UNROLL
-      for (int h = 0; h < 2; ++h) {
-        const int shift = (part % 2 * 2 + h) * 8;
-        scales[h] = S::mul(d, S::to_f32(bits_at(four, shift, 4)));
-        minima[h] = S::mul(d_minimum, S::to_f32(bits_at(four, shift + 4, 4)));
-      }
-      const std::byte* pairs = packed + (16 + part / 4 * 32) * kStripRows;
-      SOLI_UNROLL
-      for (int i = 0; i < 8; ++i) {
-        bytes[i] = S::and_i(S::shift_right(S::load_i(pairs + i * 64), part % 4 * 2), S::set1_i(0x03030303));
-      }
+      for (int i = 0; i < 4; ++i) fours[i] = S::load_i(packed + i * 64);
     }
+    SOLI_INLINE I32 scale(int p) const { return bits_at(fours[p / 4], p % 4 * 8, 4); }
+    SOLI_INLINE I32 minimum(int p) const { return bits_at(fours[p / 4], p % 4 * 8 + 4, 4); }
   };
+  static SOLI_INLINE I32 bytes(const std::byte* packed, int i) {
+    const std::byte* pairs = packed + (16 + i / 32 * 32) * kStripRows + i % 8 * 64;
+    return S::and_i(S::shift_right(S::load_i(pairs), i % 32 / 8 * 2), S::set1_i(0x03030303));
+  }
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

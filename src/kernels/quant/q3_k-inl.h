@@ -6,7 +6,7 @@
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
-struct Q3_K {
+struct Q3_K : OffsetNumbers<4> {
   static constexpr std::string_view kName = "Q3_K";
   static constexpr uint32_t kGgufType = 11;
   static constexpr int kBlockElements = 256;
@@ -48,29 +48,27 @@ struct Q3_K {
     }
   }
 
-  struct Part : HalvesPart<4, false> {
-    SOLI_INLINE Part(const std::byte* packed, int part) {
-      const F32 d = S::load_f16(packed + 108 * kStripRows);
-      scales[0] = S::mul(d, S::to_f32(scale_of(packed + 96 * kStripRows, part * 2)));
-      scales[1] = S::mul(d, S::to_f32(scale_of(packed + 96 * kStripRows, part * 2 + 1)));
-      const std::byte* pairs = packed + (32 + part / 4 * 32) * kStripRows;
-      SOLI_UNROLL
-      for (int i = 0; i < 8; ++i) {
-        const I32 low =
-            S::and_i(S::shift_right(S::load_i(pairs + i * 64), part % 4 * 2), S::set1_i(0x03030303));
-        const I32 high = S::and_i(S::shift_right(S::load_i(packed + i * 64), part), S::set1_i(0x01010101));
-        bytes[i] = S::or_i(low, S::shift_left(high, 2));
-      }
-    }
+  static constexpr int kParts = 16;
+  struct Scales {
+    I32 low[2], high;
+    F32 d;
 
-   private:
-    /// The signed scale of part p of 16.
-    static SOLI_INLINE I32 scale_of(const std::byte* scales, int p) {
-      const I32 low = bits_at(S::load_i(scales + p % 8 / 4 * 64), p % 4 * 8 + p / 8 * 4, 4);
-      const I32 high = bits_at(S::load_i(scales + 128), p % 4 * 8 + p / 4 * 2, 2);
-      return S::sub_i(S::or_i(low, S::shift_left(high, 4)), S::set1_i(32));
+    explicit SOLI_INLINE Scales(const std::byte* packed)
+        : low{S::load_i(packed + 96 * kStripRows), S::load_i(packed + 100 * kStripRows)},
+          high(S::load_i(packed + 104 * kStripRows)),
+          d(S::load_f16(packed + 108 * kStripRows)) {}
+    SOLI_INLINE I32 scale(int p) const {
+      const I32 four = bits_at(low[p % 8 / 4], p % 4 * 8 + p / 8 * 4, 4);
+      const I32 two = bits_at(high, p % 4 * 8 + p / 4 * 2, 2);
+      return S::sub_i(S::or_i(four, S::shift_left(two, 4)), S::set1_i(32));
     }
   };
+  static SOLI_INLINE I32 bytes(const std::byte* packed, int i) {
+    const std::byte* pairs = packed + (32 + i / 32 * 32) * kStripRows + i % 8 * 64;
+    const I32 low = S::and_i(S::shift_right(S::load_i(pairs), i % 32 / 8 * 2), S::set1_i(0x03030303));
+    const I32 high = S::and_i(S::shift_right(S::load_i(packed + i % 8 * 64), i / 8), S::set1_i(0x01010101));
+    return S::or_i(low, S::shift_left(high, 2));
+  }
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

@@ -5,7 +5,7 @@
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
-struct Q4_0 {
+struct Q4_0 : OffsetNumbers<8> {
   static constexpr std::string_view kName = "Q4_0";
   static constexpr uint32_t kGgufType = 2;
   static constexpr int kBlockElements = 32;
@@ -29,12 +29,8 @@ struct Q4_0 {
     for (int i = 0; i < 32; ++i) set_nibble(block->q, i, truncate_clamped(in[i] * inverse + 8.5F, 15));
   }
 
-  struct Part : OffsetPart<8> {
-    SOLI_INLINE Part(const std::byte* packed, int) {
-      scale = S::load_f16(packed);
-      unpack_nibbles(packed + 32, bytes);
-    }
-  };
+  static SOLI_INLINE F32 scale(const std::byte* packed) { return S::load_f16(packed); }
+  static SOLI_INLINE I32 bytes(const std::byte* packed, int i) { return nibbles(packed + 32, i); }
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

@@ -1,11 +1,11 @@
 // Q4_1: blocks of 32 four-bit numbers q with an f16 scale d and an f16 minimum m; a weight is d * q + m,
 // rounded once. Nibbles lie as in Q4_0.
 //
-// Packed block: 16 d, 16 m, then [4][16 rows][4 bytes]. The minimum of AffinePart is -m.
+// Packed block: 16 d, 16 m, then [4][16 rows][4 bytes]. The minimum of AffineNumbers is -m.
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
-struct Q4_1 {
+struct Q4_1 : AffineNumbers {
   static constexpr std::string_view kName = "Q4_1";
   static constexpr uint32_t kGgufType = 3;
   static constexpr int kBlockElements = 32;
@@ -34,13 +34,11 @@ struct Q4_1 {
     }
   }
 
-  struct Part : AffinePart {
-    SOLI_INLINE Part(const std::byte* packed, int) {
-      scale = S::load_f16(packed);
-      minimum = S::mul(S::set1(-1.0F), S::load_f16(packed + 32));
-      unpack_nibbles(packed + 64, bytes);
-    }
-  };
+  static SOLI_INLINE F32 scale(const std::byte* packed) { return S::load_f16(packed); }
+  static SOLI_INLINE F32 minimum(const std::byte* packed) {
+    return S::mul(S::set1(-1.0F), S::load_f16(packed + 32));
+  }
+  static SOLI_INLINE I32 bytes(const std::byte* packed, int i) { return nibbles(packed + 64, i); }
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

@@ -6,7 +6,7 @@
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
-struct Q4_K {
+struct Q4_K : AffineNumbers {
   static constexpr std::string_view kName = "Q4_K";
   static constexpr uint32_t kGgufType = 12;
   static constexpr int kBlockElements = 256;
@@ -43,15 +43,12 @@ struct Q4_K {
     }
   }
 
-  struct Part : KAffinePart {
-    SOLI_INLINE Part(const std::byte* packed, int part) : KAffinePart(packed, part) {
-      const I32 mask = S::set1_i(0x0f0f0f0f);
-      const std::byte* both = packed + 256 + part / 2 * 512;
-      SOLI_UNROLL
-      for (int i = 0; i < 8; ++i)
-        bytes[i] = S::and_i(S::shift_right(S::load_i(both + i * 64), part % 2 * 4), mask);
-    }
-  };
+  static constexpr int kParts = 8;
+  using Scales = KScaleVectors;
+  static SOLI_INLINE I32 bytes(const std::byte* packed, int i) {
+    const I32 both = S::load_i(packed + 256 + i / 16 * 512 + i % 8 * 64);
+    return S::and_i(S::shift_right(both, i / 8 % 2 * 4), S::set1_i(0x0f0f0f0f));
+  }
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

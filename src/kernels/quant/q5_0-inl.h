@@ -5,7 +5,7 @@
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
-struct Q5_0 {
+struct Q5_0 : OffsetNumbers<16> {
   static constexpr std::string_view kName = "Q5_0";
   static constexpr uint32_t kGgufType = 6;
   static constexpr int kBlockElements = 32;
@@ -36,13 +36,10 @@ struct Q5_0 {
     for (int i = 0; i < 32; ++i) block->set_number(i, truncate_clamped(in[i] * inverse + 16.5F, 31));
   }
 
-  struct Part : OffsetPart<16> {
-    SOLI_INLINE Part(const std::byte* packed, int) {
-      scale = S::load_f16(packed);
-      unpack_nibbles(packed + 96, bytes);
-      add_fifth_bits(S::load_i(packed + 32), bytes);
-    }
-  };
+  static SOLI_INLINE F32 scale(const std::byte* packed) { return S::load_f16(packed); }
+  static SOLI_INLINE I32 bytes(const std::byte* packed, int i) {
+    return S::or_i(nibbles(packed + 96, i), fifth_bits(S::load_i(packed + 32), i));
+  }
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

@@ -1,12 +1,12 @@
 // Q5_1: blocks of 32 five-bit numbers q with an f16 scale d and an f16 minimum m; a weight is d * q + m,
 // rounded once. Bits lie as in Q5_0.
 //
-// Packed block: 16 d, 16 m, then high [16][4 bytes] and q [4][16 rows][4 bytes]. The minimum of AffinePart is
-// -m.
+// Packed block: 16 d, 16 m, then high [16][4 bytes] and q [4][16 rows][4 bytes]. The minimum of AffineNumbers
+// is -m.
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
-struct Q5_1 {
+struct Q5_1 : AffineNumbers {
   static constexpr std::string_view kName = "Q5_1";
   static constexpr uint32_t kGgufType = 7;
   static constexpr int kBlockElements = 32;
@@ -42,14 +42,13 @@ struct Q5_1 {
     }
   }
 
-  struct Part : AffinePart {
-    SOLI_INLINE Part(const std::byte* packed, int) {
-      scale = S::load_f16(packed);
-      minimum = S::mul(S::set1(-1.0F), S::load_f16(packed + 32));
-      unpack_nibbles(packed + 128, bytes);
-      add_fifth_bits(S::load_i(packed + 64), bytes);
-    }
-  };
+  static SOLI_INLINE F32 scale(const std::byte* packed) { return S::load_f16(packed); }
+  static SOLI_INLINE F32 minimum(const std::byte* packed) {
+    return S::mul(S::set1(-1.0F), S::load_f16(packed + 32));
+  }
+  static SOLI_INLINE I32 bytes(const std::byte* packed, int i) {
+    return S::or_i(nibbles(packed + 128, i), fifth_bits(S::load_i(packed + 64), i));
+  }
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

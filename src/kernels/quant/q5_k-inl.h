@@ -6,7 +6,7 @@
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
-struct Q5_K {
+struct Q5_K : AffineNumbers {
   static constexpr std::string_view kName = "Q5_K";
   static constexpr uint32_t kGgufType = 13;
   static constexpr int kBlockElements = 256;
@@ -50,19 +50,15 @@ struct Q5_K {
     }
   }
 
-  struct Part : KAffinePart {
-    SOLI_INLINE Part(const std::byte* packed, int part) : KAffinePart(packed, part) {
-      const I32 mask = S::set1_i(0x0f0f0f0f);
-      const I32 bit = S::set1_i(0x01010101);
-      const std::byte* both = packed + 768 + part / 2 * 512;
-      SOLI_UNROLL
-      for (int i = 0; i < 8; ++i) {
-        const I32 low = S::and_i(S::shift_right(S::load_i(both + i * 64), part % 2 * 4), mask);
-        const I32 high = S::and_i(S::shift_right(S::load_i(packed + 256 + i * 64), part), bit);
-        bytes[i] = S::or_i(low, S::shift_left(high, 4));
-      }
-    }
-  };
+  static constexpr int kParts = 8;
+  using Scales = KScaleVectors;
+  static SOLI_INLINE I32 bytes(const std::byte* packed, int i) {
+    const I32 both = S::load_i(packed + 768 + i / 16 * 512 + i % 8 * 64);
+    const I32 low = S::and_i(S::shift_right(both, i / 8 % 2 * 4), S::set1_i(0x0f0f0f0f));
+    const I32 high = S::load_i(packed + 256 + i % 8 * 64);
+    const I32 fifth = S::and_i(S::shift_right(high, i / 8), S::set1_i(0x01010101));
+    return S::or_i(low, S::shift_left(fifth, 4));
+  }
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

@@ -6,7 +6,7 @@
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
-struct Q6_K {
+struct Q6_K : OffsetNumbers<32> {
   static constexpr std::string_view kName = "Q6_K";
   static constexpr uint32_t kGgufType = 14;
   static constexpr int kBlockElements = 256;
@@ -45,24 +45,24 @@ struct Q6_K {
     }
   }
 
-  struct Part : HalvesPart<32, false> {
-    SOLI_INLINE Part(const std::byte* packed, int part) {
-      const I32 four = S::load_i(packed + (192 + part / 2 * 4) * kStripRows);
-      const F32 d = S::load_f16(packed + 208 * kStripRows);
-      scales[0] = S::mul(d, S::to_f32(signed_byte(four, part % 2 * 2)));
-      scales[1] = S::mul(d, S::to_f32(signed_byte(four, part % 2 * 2 + 1)));
-      const int j = part % 4;  // within the half
-      const std::byte* low = packed + (part / 4 * 64 + j % 2 * 32) * kStripRows;
-      const std::byte* high = packed + (128 + part / 4 * 32) * kStripRows;
+  static constexpr int kParts = 16;
+  struct Scales {
+    I32 fours[4];
+    F32 d;
+
+    explicit SOLI_INLINE Scales(const std::byte* packed) : d(S::load_f16(packed + 208 * kStripRows)) {
       SOLI_UNROLL
-      for (int i = 0; i < 8; ++i) {
-        const I32 nibbles =
-            S::and_i(S::shift_right(S::load_i(low + i * 64), j / 2 * 4), S::set1_i(0x0f0f0f0f));
-        const I32 pairs = S::and_i(S::shift_right(S::load_i(high + i * 64), j * 2), S::set1_i(0x03030303));
-        bytes[i] = S::or_i(nibbles, S::shift_left(pairs, 4));
-      }
+      for (int i = 0; i < 4; ++i) fours[i] = S::load_i(packed + (192 + i * 4) * kStripRows);
     }
+    SOLI_INLINE I32 scale(int p) const { return signed_byte(fours[p / 4], p % 4); }
   };
+  static SOLI_INLINE I32 bytes(const std::byte* packed, int i) {
+    const std::byte* low = packed + i / 32 * 1024 + i % 16 * 64;
+    const std::byte* high = packed + 2048 + i / 32 * 512 + i % 8 * 64;
+    const I32 nibble = S::and_i(S::shift_right(S::load_i(low), i % 32 / 16 * 4), S::set1_i(0x0f0f0f0f));
+    const I32 pair = S::and_i(S::shift_right(S::load_i(high), i % 32 / 8 * 2), S::set1_i(0x03030303));
+    return S::or_i(nibble, S::shift_left(pair, 4));
+  }
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

@@ -4,7 +4,7 @@
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
-struct Q8_0 {
+struct Q8_0 : SignedNumbers {
   static constexpr std::string_view kName = "Q8_0";
   static constexpr uint32_t kGgufType = 8;
   static constexpr int kBlockElements = 32;
@@ -29,13 +29,10 @@ struct Q8_0 {
     for (int i = 0; i < 32; ++i) block->q[i] = static_cast<int8_t>(round_clamped(in[i] * inverse, -127, 127));
   }
 
-  struct Part : SignedPart {
-    SOLI_INLINE Part(const std::byte* packed, int) {
-      scale = S::load_f16(packed);
-      SOLI_UNROLL
-      for (int i = 0; i < 8; ++i) bytes[i] = dot_bytes(S::load_i(packed + 32 + i * 64));
-    }
-  };
+  static SOLI_INLINE F32 scale(const std::byte* packed) { return S::load_f16(packed); }
+  static SOLI_INLINE I32 bytes(const std::byte* packed, int i) {
+    return dot_bytes(S::load_i(packed + 32 + i * 64));
+  }
 };
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

@@ -6,13 +6,6 @@ namespace soli::kernels::SOLI_ISA_NAMESPACE {
 inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                           1,    13,   25,  38,  53,  69,  89,  113};
 
-/// 16 bytes per row of nibbles become the bytes of their values.
-SOLI_INLINE void unpack_table(const std::byte* packed, const int8_t* values, I32* bytes) {
-  unpack_nibbles(packed, bytes);
-  SOLI_UNROLL
-  for (int i = 0; i < 8; ++i) bytes[i] = dot_bytes(S::lookup(values, bytes[i]));
-}
-
 /// The index of the value nearest to x, the first of two.
 inline int nearest_value(const int8_t* values, float x) {
   int best = 0;

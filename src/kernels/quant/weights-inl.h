@@ -28,9 +28,9 @@ inline constexpr PackedLayout kLayout = {Type::kFields, sizeof(Type::kFields) / 
 
 template <typename Type>
 inline void pack(const std::byte* rows, int64_t cols, std::byte* strip) {
-  if constexpr (Type::kBlockElements == 1) {
+  if constexpr (requires { Type::kSingleNumbers; }) {
     // A row of single numbers is packed like one wide field, without the cost per block.
-    const PackedField row{cols * Type::kFields[0].bytes, Type::kFields[0].grain};
+    const PackedField row{cols / Type::kBlockElements * Type::kFields[0].bytes, Type::kFields[0].grain};
     pack_strip({&row, 1, row.bytes}, rows, 1, strip);
   } else {
     pack_strip(kLayout<Type>, rows, cols / Type::kBlockElements, strip);
@@ -49,17 +49,34 @@ inline void dequantize_lane(const std::byte* strip, int lane, int64_t cols, floa
 
 template <typename Type>
 constexpr WeightKernels weight_kernels() {
-  WeightKernels kernels{Type::kName,          Type::kGgufType,
-                        Type::kBlockElements, sizeof(typename Type::Block),
-                        dequantize_row<Type>, quantize_row<Type>,
-                        pack<Type>,           dequantize_lane<Type>,
-                        matmul_f32<Type>,     nullptr};
-  if constexpr (Type::kBlockElements > 1) kernels.matmul_q8 = matmul_q8<Type>;
+  WeightKernels kernels{.name = Type::kName,
+                        .gguf_type = Type::kGgufType,
+                        .block_elements = Type::kBlockElements,
+                        .block_bytes = sizeof(typename Type::Block),
+                        .partner = ActivationForm::kF32,
+                        .dequantize_row = dequantize_row<Type>,
+                        .quantize_row = quantize_row<Type>,
+                        .pack_strip = pack<Type>,
+                        .dequantize_lane = dequantize_lane<Type>,
+                        .matmul_f32 = matmul<F32Product<Type>>,
+                        .matmul_partner = matmul<F32Product<Type>>};
+  if constexpr (Type::kBlockElements >= kQ8BlockElements) {
+    kernels.partner =
+        Type::kBlockElements == kQ8BlockElements ? ActivationForm::kQ8Of32 : ActivationForm::kQ8Of256;
+    kernels.matmul_partner = matmul<IntegerProduct<Type>>;
+  }
+  return kernels;
+}
+
+constexpr WeightKernels bf16_kernels() {
+  WeightKernels kernels = weight_kernels<Bf16Weights>();
+  kernels.partner = ActivationForm::kBf16;
+  kernels.matmul_partner = matmul<Bf16Product>;
   return kernels;
 }
 
 inline constexpr WeightKernels kWeights[] = {
-    weight_kernels<F32Weights>(), weight_kernels<F16Weights>(), weight_kernels<Bf16Weights>(),
+    weight_kernels<F32Weights>(), weight_kernels<F16Weights>(), bf16_kernels(),
     weight_kernels<Q4_0>(),       weight_kernels<Q4_1>(),       weight_kernels<Q5_0>(),
     weight_kernels<Q5_1>(),       weight_kernels<Q8_0>(),       weight_kernels<Q2_K>(),
     weight_kernels<Q3_K>(),       weight_kernels<Q4_K>(),       weight_kernels<Q5_K>(),

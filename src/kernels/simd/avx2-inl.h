@@ -10,11 +10,21 @@ struct Simd {
     __m256i lo, hi;
   };
 
-  static constexpr int kTokenTile = 4;
-  static constexpr int kTokenTileQ8 = 4;
+  static constexpr int kTileStrips = 1;
+  static constexpr int kTileTokens = 4;
+  static constexpr int kFewTokens = 2;
+  static constexpr int kProbeSums = 6;
+#if defined(SOLI_ISA_HAS_VNNI)
+  static constexpr int kDotOffset = 128;
+#else
   static constexpr int kDotOffset = 0;
+#endif
 
   static SOLI_INLINE F32 set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+  static SOLI_INLINE F32 broadcast(const float* p) {
+    const __m256 a = _mm256_broadcast_ss(p);
+    return {a, a};
+  }
   static SOLI_INLINE F32 load(const void* p) {
     const auto* floats = static_cast<const float*>(p);
     return {_mm256_loadu_ps(floats), _mm256_loadu_ps(floats + 8)};
@@ -50,6 +60,17 @@ struct Simd {
   }
 
   static SOLI_INLINE I32 set1_i(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+  static SOLI_INLINE I32 broadcast_i(const void* p) {
+    int32_t four;
+    __builtin_memcpy(&four, p, sizeof four);
+    const __m256i a = _mm256_set1_epi32(four);
+    return {a, a};
+  }
+  static SOLI_INLINE void store_i(void* p, I32 a) {
+    auto* halves = static_cast<__m256i*>(p);
+    _mm256_storeu_si256(halves, a.lo);
+    _mm256_storeu_si256(halves + 1, a.hi);
+  }
   static SOLI_INLINE I32 load_i(const void* p) {
     const auto* halves = static_cast<const __m256i*>(p);
     return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
@@ -95,20 +116,46 @@ struct Simd {
   static SOLI_INLINE I32 shift_right(I32 a, int n) {
     return {_mm256_srai_epi32(a.lo, n), _mm256_srai_epi32(a.hi, n)};
   }
+  static SOLI_INLINE I32 mul_i(I32 a, I32 b) {
+    return {_mm256_mullo_epi32(a.lo, b.lo), _mm256_mullo_epi32(a.hi, b.hi)};
+  }
   static SOLI_INLINE int32_t reduce_add_i(I32 a) {
     const __m256i eight = _mm256_add_epi32(a.lo, a.hi);
     const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
     const __m128i two = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
     return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
   }
-  /// |w| * (x with the sign of w): at most 2 * 128 * 127 in 16 bits, so that nothing saturates.
-  static SOLI_INLINE __m256i dot_i8(__m256i acc, __m256i weights, __m256i activations) {
-    const __m256i pairs =
-        _mm256_maddubs_epi16(_mm256_abs_epi8(weights), _mm256_sign_epi8(activations, weights));
-    return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-  }
+#if defined(SOLI_ISA_HAS_VNNI)
   static SOLI_INLINE I32 dot_i8(I32 acc, I32 weights, I32 activations) {
-    return {dot_i8(acc.lo, weights.lo, activations.lo), dot_i8(acc.hi, weights.hi, activations.hi)};
+    return {_mm256_dpbusd_avx_epi32(acc.lo, weights.lo, activations.lo),
+            _mm256_dpbusd_avx_epi32(acc.hi, weights.hi, activations.hi)};
+  }
+  static SOLI_INLINE I32 dot_u6(I32 acc, I32 weights, I32 activations) {
+    return dot_i8(acc, weights, activations);
+  }
+#else
+  static SOLI_INLINE I32 dot_i8(I32 acc, I32 weights, I32 activations) {
+    // |w| * (x with the sign of w): at most 2 * 128 * 127 in 16 bits, so that nothing saturates.
+    return {add_pairs(acc.lo, _mm256_maddubs_epi16(_mm256_abs_epi8(weights.lo),
+                                                   _mm256_sign_epi8(activations.lo, weights.lo))),
+            add_pairs(acc.hi, _mm256_maddubs_epi16(_mm256_abs_epi8(weights.hi),
+                                                   _mm256_sign_epi8(activations.hi, weights.hi)))};
+  }
+  static SOLI_INLINE I32 dot_u6(I32 acc, I32 weights, I32 activations) {
+    return {add_pairs(acc.lo, _mm256_maddubs_epi16(weights.lo, activations.lo)),
+            add_pairs(acc.hi, _mm256_maddubs_epi16(weights.hi, activations.hi))};
+  }
+#endif
+  static SOLI_INLINE I32 dot_i16(I32 acc, I32 a, I32 b) {
+    return {_mm256_add_epi32(acc.lo, _mm256_madd_epi16(a.lo, b.lo)),
+            _mm256_add_epi32(acc.hi, _mm256_madd_epi16(a.hi, b.hi))};
+  }
+  static SOLI_INLINE F32 dot_bf16(F32 acc, I32 a, I32 b) {
+    const I32 high = set1_i(static_cast<int32_t>(0xffff0000U));
+    const F32 sum = fma(without_denormals(as_f32(and_i(a, high))), without_denormals(as_f32(and_i(b, high))),
+                        without_denormals(acc));
+    return without_denormals(fma(without_denormals(as_f32(shift_left(a, 16))),
+                                 without_denormals(as_f32(shift_left(b, 16))), without_denormals(sum)));
   }
 
   static SOLI_INLINE F32 to_f32(I32 a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
@@ -122,6 +169,21 @@ struct Simd {
     auto* halves = static_cast<__m128i*>(p);
     _mm_storeu_si128(halves, _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT));
     _mm_storeu_si128(halves + 1, _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));
+  }
+
+ private:
+  /// acc + the sums of neighbouring 16-bit numbers.
+  static SOLI_INLINE __m256i add_pairs(__m256i acc, __m256i pairs) {
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  }
+  /// Zeros, with their sign, instead of denormals.
+  static SOLI_INLINE F32 without_denormals(F32 a) {
+    return {without_denormals(a.lo), without_denormals(a.hi)};
+  }
+  static SOLI_INLINE __m256 without_denormals(__m256 a) {
+    const __m256 sign = _mm256_set1_ps(-0.0F);
+    const __m256 tiny = _mm256_cmp_ps(_mm256_andnot_ps(sign, a), _mm256_set1_ps(0x1p-126F), _CMP_LT_OQ);
+    return _mm256_blendv_ps(a, _mm256_and_ps(a, sign), tiny);
   }
 };
 

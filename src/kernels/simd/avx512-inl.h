@@ -10,11 +10,18 @@ struct Simd {
     __m512i v;
   };
 
-  static constexpr int kTokenTile = 8;
-  static constexpr int kTokenTileQ8 = 8;
+  static constexpr int kTileStrips = 2;
+  static constexpr int kTileTokens = 6;
+  static constexpr int kFewTokens = 4;
+  static constexpr int kProbeSums = 12;
   static constexpr int kDotOffset = 128;  // VNNI multiplies unsigned weights
 
   static SOLI_INLINE F32 set1(float x) { return {_mm512_set1_ps(x)}; }
+  static SOLI_INLINE F32 broadcast(const float* p) {
+    F32 a = set1(*p);
+    asm("" : "+v"(a.v));
+    return a;
+  }
   static SOLI_INLINE F32 load(const void* p) { return {_mm512_loadu_ps(p)}; }
   static SOLI_INLINE void store(void* p, F32 a) { _mm512_storeu_ps(p, a.v); }
   static SOLI_INLINE F32 add(F32 a, F32 b) { return {_mm512_add_ps(a.v, b.v)}; }
@@ -39,6 +46,14 @@ struct Simd {
   }
 
   static SOLI_INLINE I32 set1_i(int32_t x) { return {_mm512_set1_epi32(x)}; }
+  static SOLI_INLINE I32 broadcast_i(const void* p) {
+    int32_t four;
+    __builtin_memcpy(&four, p, sizeof four);
+    I32 a = set1_i(four);
+    asm("" : "+v"(a.v));
+    return a;
+  }
+  static SOLI_INLINE void store_i(void* p, I32 a) { _mm512_storeu_si512(p, a.v); }
   static SOLI_INLINE I32 load_i(const void* p) { return {_mm512_loadu_si512(p)}; }
   static SOLI_INLINE I32 load_u16(const void* p) {
     return {_mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
@@ -64,6 +79,7 @@ struct Simd {
   static SOLI_INLINE I32 shift_right(I32 a, int n) {
     return {_mm512_srai_epi32(a.v, static_cast<unsigned>(n))};
   }
+  static SOLI_INLINE I32 mul_i(I32 a, I32 b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
   static SOLI_INLINE int32_t reduce_add_i(I32 a) {
     const __m256i eight = _mm256_add_epi32(_mm512_castsi512_si256(a.v), _mm512_extracti64x4_epi64(a.v, 1));
     const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
@@ -73,6 +89,23 @@ struct Simd {
   static SOLI_INLINE I32 dot_i8(I32 acc, I32 weights, I32 activations) {
     return {_mm512_dpbusd_epi32(acc.v, weights.v, activations.v)};
   }
+  static SOLI_INLINE I32 dot_u6(I32 acc, I32 weights, I32 activations) {
+    return dot_i8(acc, weights, activations);
+  }
+  static SOLI_INLINE I32 dot_i16(I32 acc, I32 a, I32 b) { return {_mm512_dpwssd_epi32(acc.v, a.v, b.v)}; }
+#if defined(SOLI_ISA_HAS_BF16)
+  static SOLI_INLINE F32 dot_bf16(F32 acc, I32 a, I32 b) {
+    return {_mm512_dpbf16_ps(acc.v, reinterpret_cast<__m512bh>(a.v), reinterpret_cast<__m512bh>(b.v))};
+  }
+#else
+  static SOLI_INLINE F32 dot_bf16(F32 acc, I32 a, I32 b) {
+    const I32 high = set1_i(static_cast<int32_t>(0xffff0000U));
+    const F32 sum = fma(without_denormals(as_f32(and_i(a, high))), without_denormals(as_f32(and_i(b, high))),
+                        without_denormals(acc));
+    return without_denormals(fma(without_denormals(as_f32(shift_left(a, 16))),
+                                 without_denormals(as_f32(shift_left(b, 16))), without_denormals(sum)));
+  }
+#endif
 
   static SOLI_INLINE F32 to_f32(I32 a) { return {_mm512_cvtepi32_ps(a.v)}; }
   static SOLI_INLINE I32 to_i32(F32 a) { return {_mm512_cvtps_epi32(a.v)}; }
@@ -82,6 +115,14 @@ struct Simd {
   }
   static SOLI_INLINE void store_f16(void* p, F32 a) {
     _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT));
+  }
+
+ private:
+  /// Zeros, with their sign, instead of denormals.
+  static SOLI_INLINE F32 without_denormals(F32 a) {
+    const __m512 sign = _mm512_and_ps(a.v, _mm512_set1_ps(-0.0F));
+    return {
+        _mm512_mask_mov_ps(a.v, _mm512_cmp_ps_mask(abs(a).v, _mm512_set1_ps(0x1p-126F), _CMP_LT_OQ), sign)};
   }
 };
 

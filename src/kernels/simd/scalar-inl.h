@@ -11,10 +11,13 @@ struct Simd {
     int32_t lane[16];
   };
 
-  /// Tokens of a tile of f32 matmul: as many accumulators as hide the latency of the multiply-add.
-  static constexpr int kTokenTile = 1;
-  /// Tokens of a tile of integer matmul.
-  static constexpr int kTokenTileQ8 = 1;
+  /// A tile of matmul, so many strips by an even number of tokens: as many accumulators as fit the registers.
+  static constexpr int kTileStrips = 1;
+  static constexpr int kTileTokens = 2;
+  /// Up to so many tokens, whose accumulators leave room for decoding weights on the way.
+  static constexpr int kFewTokens = 1;
+  /// Independent sums that hide the latency of a multiply-add or dot product (probes).
+  static constexpr int kProbeSums = 4;
   /// What dot_i8 wants added to each weight byte (modulo 256) if some may be negative.
   static constexpr int kDotOffset = 0;
 
@@ -24,6 +27,9 @@ struct Simd {
     SOLI_LANES r.lane[i] = x;
     return r;
   }
+  /// The number at p in all lanes. Stays a load of its own: as the memory operand of a multiply-add it would
+  /// be slower.
+  static SOLI_INLINE F32 broadcast(const float* p) { return set1(*p); }
   static SOLI_INLINE F32 load(const void* p) {
     F32 r;
     std::memcpy(&r, p, sizeof r);
@@ -83,6 +89,13 @@ struct Simd {
     SOLI_LANES r.lane[i] = x;
     return r;
   }
+  /// The four bytes at p in all lanes. Like broadcast().
+  static SOLI_INLINE I32 broadcast_i(const void* p) {
+    int32_t four;
+    std::memcpy(&four, p, sizeof four);
+    return set1_i(four);
+  }
+  static SOLI_INLINE void store_i(void* p, I32 a) { std::memcpy(p, &a, sizeof a); }
   static SOLI_INLINE I32 load_i(const void* p) {
     I32 r;
     std::memcpy(&r, p, sizeof r);
@@ -143,6 +156,10 @@ struct Simd {
     SOLI_LANES a.lane[i] >>= n;
     return a;
   }
+  static SOLI_INLINE I32 mul_i(I32 a, I32 b) {
+    SOLI_LANES a.lane[i] *= b.lane[i];
+    return a;
+  }
   static SOLI_INLINE int32_t reduce_add_i(I32 a) {
     int32_t sum = 0;
     SOLI_LANES sum += a.lane[i];
@@ -157,6 +174,29 @@ struct Simd {
     std::memcpy(x, &activations, sizeof x);
     SOLI_LANES {
       for (int j = 4 * i; j < 4 * i + 4; ++j) acc.lane[i] += w[j] * x[j];
+    }
+    return acc;
+  }
+  /// The same for unsigned bytes of weights up to 63.
+  static SOLI_INLINE I32 dot_u6(I32 acc, I32 weights, I32 activations) {
+    return dot_i8(acc, weights, activations);
+  }
+  /// acc + the two products of signed 16-bit numbers in each lane, exactly.
+  static SOLI_INLINE I32 dot_i16(I32 acc, I32 a, I32 b) {
+    SOLI_LANES {
+      acc.lane[i] += static_cast<int16_t>(a.lane[i]) * static_cast<int16_t>(b.lane[i]);
+      acc.lane[i] += (a.lane[i] >> 16) * (b.lane[i] >> 16);
+    }
+    return acc;
+  }
+  /// acc + the two products of bfloat16 numbers in each lane: fma with the high ones, then with the low ones.
+  /// Denormal operands and results count as 0 (Intel SDM, VDPBF16PS).
+  static SOLI_INLINE F32 dot_bf16(F32 acc, I32 a, I32 b) {
+    SOLI_LANES {
+      const float high =
+          __builtin_fmaf(bf16_operand(a.lane[i]), bf16_operand(b.lane[i]), without_denormal(acc.lane[i]));
+      acc.lane[i] = without_denormal(__builtin_fmaf(
+          bf16_operand(low_half(a.lane[i])), bf16_operand(low_half(b.lane[i])), without_denormal(high)));
     }
     return acc;
   }
@@ -191,6 +231,18 @@ struct Simd {
     uint16_t narrow[16];
     SOLI_LANES narrow[i] = half_of_float(a.lane[i]);
     std::memcpy(p, narrow, sizeof narrow);
+  }
+
+ private:
+  static SOLI_INLINE float without_denormal(float x) {
+    return __builtin_fabsf(x) < 0x1p-126F ? __builtin_copysignf(0.0F, x) : x;
+  }
+  static SOLI_INLINE int32_t low_half(int32_t bits) {
+    return static_cast<int32_t>(static_cast<uint32_t>(bits) << 16);
+  }
+  /// The bfloat16 in the high half of `bits`.
+  static SOLI_INLINE float bf16_operand(int32_t bits) {
+    return without_denormal(float_of(static_cast<uint32_t>(bits) & 0xffff0000U));
   }
 #undef SOLI_LANES
 };

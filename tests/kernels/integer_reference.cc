@@ -1,0 +1,201 @@
+#include "kernels/integer_reference.h"
+
+#include "kernels/half.h"
+
+namespace soli::test {
+namespace {
+
+constexpr int kIq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+constexpr int kE2m1Twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+int byte_at(const std::byte* p, int64_t i) { return std::to_integer<int>(p[i]); }
+
+float half_at(const std::byte* p) {
+  return kernels::float_of_half(static_cast<uint16_t>(byte_at(p, 0) | byte_at(p, 1) << 8));
+}
+
+/// Nibble e of 32: 16 low ones, then 16 high ones.
+int nibble(const std::byte* q, int e) { return e < 16 ? byte_at(q, e) & 15 : byte_at(q, e - 16) >> 4; }
+
+int bit(const std::byte* bits, int i) { return byte_at(bits, i / 8) >> (i % 8) & 1; }
+
+void decode_32(uint32_t type, const std::byte* p, IntegerBlock& b) {
+  b.n = 32;
+  b.scales[0] = 1;
+  b.minima[0] = 1;
+  b.d = type == 39 ? std::ldexp(1.0F, byte_at(p, 0) - 128) : half_at(p);
+  b.has_minima = type == 3 || type == 7;
+  if (b.has_minima) b.minimum_factor = -half_at(p + 2);
+  for (int e = 0; e < 32; ++e) {
+    int& number = b.numbers[e];
+    if (type == 2) number = nibble(p + 2, e) - 8;
+    if (type == 3) number = nibble(p + 4, e);
+    if (type == 6) number = (nibble(p + 6, e) | bit(p + 2, e) << 4) - 16;
+    if (type == 7) number = nibble(p + 8, e) | bit(p + 4, e) << 4;
+    if (type == 8) number = static_cast<int8_t>(byte_at(p, 2 + e));
+    if (type == 20) number = kIq4[nibble(p + 2, e)];
+    if (type == 39) number = kE2m1Twice[nibble(p + 1, e)];
+  }
+}
+
+/// ggml's get_scale_min_k4.
+void decode_k4_scales(const std::byte* s, IntegerBlock& b) {
+  for (int j = 0; j < 8; ++j) {
+    if (j < 4) {
+      b.scales[j] = byte_at(s, j) & 63;
+      b.minima[j] = byte_at(s, j + 4) & 63;
+    } else {
+      b.scales[j] = (byte_at(s, j + 4) & 15) | (byte_at(s, j - 4) >> 6) << 4;
+      b.minima[j] = byte_at(s, j + 4) >> 4 | (byte_at(s, j) >> 6) << 4;
+    }
+  }
+}
+
+void decode_q2_k(const std::byte* p, IntegerBlock& b) {
+  b.n_parts = 16;
+  b.has_minima = true;
+  b.d = half_at(p + 80);
+  b.minimum_factor = half_at(p + 82);
+  for (int j = 0; j < 16; ++j) {
+    b.scales[j] = byte_at(p, j) & 15;
+    b.minima[j] = byte_at(p, j) >> 4;
+  }
+  for (int e = 0; e < 256; ++e)
+    b.numbers[e] = byte_at(p + 16, e / 128 * 32 + e % 32) >> (e % 128 / 32 * 2) & 3;
+}
+
+void decode_q3_k(const std::byte* p, IntegerBlock& b) {
+  b.n_parts = 16;
+  b.d = half_at(p + 108);
+  for (int j = 0; j < 16; ++j) {
+    const int low = j < 8 ? byte_at(p + 96, j) & 15 : byte_at(p + 96, j - 8) >> 4;
+    b.scales[j] = (low | (byte_at(p + 104, j % 4) >> (j / 4 * 2) & 3) << 4) - 32;
+  }
+  for (int e = 0; e < 256; ++e) {
+    const int low = byte_at(p + 32, e / 128 * 32 + e % 32) >> (e % 128 / 32 * 2) & 3;
+    const int high = byte_at(p, e % 32) >> (e / 32) & 1;
+    b.numbers[e] = low - (high != 0 ? 0 : 4);
+  }
+}
+
+void decode_q4_k(const std::byte* p, bool five_bits, IntegerBlock& b) {
+  b.n_parts = 8;
+  b.has_minima = true;
+  b.d = half_at(p);
+  b.minimum_factor = half_at(p + 2);
+  decode_k4_scales(p + 4, b);
+  const std::byte* q = p + (five_bits ? 48 : 16);
+  for (int e = 0; e < 256; ++e) {
+    const int both = byte_at(q, e / 64 * 32 + e % 32);
+    b.numbers[e] = e / 32 % 2 == 0 ? both & 15 : both >> 4;
+    if (five_bits) b.numbers[e] += (byte_at(p + 16, e % 32) >> (e / 32) & 1) * 16;
+  }
+}
+
+void decode_q6_k(const std::byte* p, IntegerBlock& b) {
+  b.n_parts = 16;
+  b.d = half_at(p + 208);
+  for (int j = 0; j < 16; ++j) b.scales[j] = static_cast<int8_t>(byte_at(p + 192, j));
+  for (int half = 0; half < 2; ++half) {
+    const std::byte* low = p + half * 64;
+    const std::byte* high = p + 128 + half * 32;
+    for (int i = 0; i < 32; ++i) {
+      int* out = b.numbers + half * 128 + i;
+      out[0] = ((byte_at(low, i) & 15) | (byte_at(high, i) & 3) << 4) - 32;
+      out[32] = ((byte_at(low, i + 32) & 15) | (byte_at(high, i) >> 2 & 3) << 4) - 32;
+      out[64] = (byte_at(low, i) >> 4 | (byte_at(high, i) >> 4 & 3) << 4) - 32;
+      out[96] = (byte_at(low, i + 32) >> 4 | (byte_at(high, i) >> 6 & 3) << 4) - 32;
+    }
+  }
+}
+
+void decode_iq4_xs(const std::byte* p, IntegerBlock& b) {
+  b.n_parts = 8;
+  b.d = half_at(p);
+  const int high = byte_at(p, 2) | byte_at(p, 3) << 8;
+  for (int j = 0; j < 8; ++j)
+    b.scales[j] = ((byte_at(p + 4, j / 2) >> (j % 2 * 4) & 15) | (high >> (2 * j) & 3) << 4) - 32;
+  for (int e = 0; e < 256; ++e) b.numbers[e] = kIq4[nibble(p + 8 + e / 32 * 16, e % 32)];
+}
+
+/// The integers that a block contributes: sums over its parts, weighted by their scales and minima.
+struct Dots {
+  int64_t dots = 0;
+  int64_t minima = 0;
+};
+
+Dots dots_of(const IntegerBlock& b, const int* x) {
+  Dots dots;
+  const int part_elements = b.n / b.n_parts;
+  for (int part = 0; part < b.n_parts; ++part) {
+    int64_t dot = 0, sum = 0;
+    for (int e = part * part_elements; e < (part + 1) * part_elements; ++e) {
+      dot += int64_t{b.numbers[e]} * x[e];
+      sum += x[e];
+    }
+    dots.dots += b.scales[part] * dot;
+    dots.minima += b.minima[part] * sum;
+  }
+  EXPECT_LT(std::abs(dots.dots), int64_t{1} << 31);
+  EXPECT_LT(std::abs(dots.minima), int64_t{1} << 31);
+  return dots;
+}
+
+}  // namespace
+
+IntegerBlock decode_integers(uint32_t gguf_type, const std::byte* bytes) {
+  IntegerBlock b;
+  b.n = 256;
+  switch (gguf_type) {
+    case 10:
+      decode_q2_k(bytes, b);
+      break;
+    case 11:
+      decode_q3_k(bytes, b);
+      break;
+    case 12:
+    case 13:
+      decode_q4_k(bytes, gguf_type == 13, b);
+      break;
+    case 14:
+      decode_q6_k(bytes, b);
+      break;
+    case 23:
+      decode_iq4_xs(bytes, b);
+      break;
+    case 2:
+    case 3:
+    case 6:
+    case 7:
+    case 8:
+    case 20:
+    case 39:
+      decode_32(gguf_type, bytes, b);
+      break;
+    default:
+      ADD_FAILURE() << "no integer reference for type " << gguf_type;
+  }
+  return b;
+}
+
+float integer_reference(const TestMatrix& m, int64_t row, const IntegerActivations& x) {
+  float sum = 0;
+  const std::byte* bytes = m.gguf.data() + row * m.type->row_bytes(m.cols);
+  for (int64_t k = 0; k < m.cols; k += m.type->block_elements, bytes += m.type->block_bytes) {
+    const IntegerBlock b = decode_integers(m.type->gguf_type, bytes);
+    const Dots dots = dots_of(b, x.values.data() + k);
+    const float d_activation = x.scales[static_cast<size_t>(k / x.scale_elements)];
+    if (b.n == 32) {
+      sum = std::fma(static_cast<float>(dots.dots), b.d * d_activation, sum);
+      if (b.has_minima)
+        sum = std::fma(b.minimum_factor, d_activation * static_cast<float>(-dots.minima), sum);
+    } else {
+      float value = static_cast<float>(dots.dots) * b.d;
+      if (b.has_minima) value = std::fma(static_cast<float>(dots.minima), -b.minimum_factor, value);
+      sum = std::fma(value, d_activation, sum);
+    }
+  }
+  return sum;
+}
+
+}  // namespace soli::test
