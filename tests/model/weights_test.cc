@@ -87,7 +87,7 @@ class Loader : public testing::Test {
   }
 
   const std::vector<Matrix> kMatrices = {{"large", kGgmlF32, 2000, 1500}, {"odd", kGgmlQ8_0, 37, 96},
-                                         {"row", kGgmlF16, 1, 5},         {"half", kGgmlBF16, 16, 3},
+                                         {"row", kGgmlF16, 1, 5},         {"half", kGgmlBF16, 16, 6},
                                          {"k", kGgmlQ4_K, 50, 512},       {"one", kGgmlF32, 1, 1}};
   TemporaryFolder folder_;
   const std::string path_ = folder_ / "matrices.gguf";
@@ -171,6 +171,24 @@ TEST_F(Loader, AFailureGivesItsMemoryBack) {
     EXPECT_THAT(loaded.error().message, AllOf(HasSubstr(path_), HasSubstr("ends early")));
   }
   EXPECT_EQ(runtime->budget().used_bytes(), 0);
+}
+
+/// BF16 lies in pairs in memory.
+TEST(Weights, OddRowsOfBf16AreRefusedByName) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "odd.gguf";
+  GgufWriter writer;
+  ASSERT_TRUE(writer.add_tensor("odd", kGgmlBF16, std::vector<int64_t>{3, 16}));
+  ASSERT_TRUE(writer.begin(path));
+  ASSERT_TRUE(writer.append(std::vector<std::byte>(96)));
+  ASSERT_TRUE(writer.finish());
+  const GgufFile file = std::move(*GgufFile::open(path));
+  const auto runtime = make_runtime(1);
+  WeightLoader loader(file, *runtime, "test");
+  const Result<size_t> added = loader.add({file.find_tensor("odd"), 0, 16, 3});
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().kind, ErrorKind::kUnsupported);
+  EXPECT_THAT(added.error().message, AllOf(HasSubstr("odd"), HasSubstr("3 elements of BF16")));
 }
 
 TEST(Weights, ATypeWithoutKernelsIsNamedAtLoadAndNotBefore) {
