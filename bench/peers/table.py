@@ -25,8 +25,8 @@ def peak_of(result, tokens):
         if (probed["work"], probed.get("tokens")) != ("prefill", tokens):
             continue
         step = next(phase for phase in probed["per_step"] if phase["phase"] == "step")
-        if step["f32_operations"] > step["int8_operations"]:
-            return ceilings["f32_operations_per_s"]
+        most = max(("f32", "bf16", "int8"), key=lambda kind: step[f"{kind}_operations"])
+        return ceilings[f"{most}_operations_per_s"]
     return ceilings["int8_operations_per_s"]
 
 

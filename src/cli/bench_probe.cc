@@ -61,6 +61,7 @@ Json row_json(const Row& row) {
           {"weight_bytes", row.per_step(row.work.weight_bytes)},
           {"kv_bytes", row.per_step(row.work.kv_bytes)},
           {"f32_operations", operations(Arithmetic::kF32)},
+          {"bf16_operations", operations(Arithmetic::kBf16)},
           {"int8_operations", operations(Arithmetic::kInt8)},
           {"bytes_per_s", row.bytes_per_s()},
           {"operations_per_s", row.operations_per_s()},
@@ -123,7 +124,8 @@ std::string render_text(const ProbeFigures& probe) {
   text +=
       "\nShares are of the larger of both ceilings: bytes of weights, keys and values per second of the "
       "memory read;\n"
-      "and the time that the operations, f32 and 8-bit, take at their peaks, of the time that they took.\n";
+      "and the time that the operations, f32, bf16 and 8-bit, take at their peaks, of the time that they "
+      "took.\n";
   return text;
 }
 
@@ -134,6 +136,7 @@ Json ceilings_json(const ProbeFigures& probe) {
   };
   return {{"read_bytes_per_s", used.read_bytes_per_s},
           {"f32_operations_per_s", operations(Arithmetic::kF32)},
+          {"bf16_operations_per_s", operations(Arithmetic::kBf16)},
           {"int8_operations_per_s", operations(Arithmetic::kInt8)},
           {"before", to_json(probe.before)},
           {"after", to_json(probe.after)}};

@@ -49,6 +49,7 @@ std::string render_text(const MachineInfo& machine, const MachineCeilings& ceili
   };
   measured("memory read, GB/s", ceilings.read_bytes_per_s);
   measured("f32 peak, Gop/s", ceilings.f32_operations_per_s);
+  measured("bf16 dot peak, Gop/s", ceilings.bf16_operations_per_s);
   measured("8-bit dot peak, Gop/s", ceilings.int8_operations_per_s);
   text +=
       fmt::format("Reads go over {} of memory; a multiplication with its addition counts as 2 operations.\n",
@@ -81,6 +82,7 @@ nlohmann::ordered_json to_json(const MachineCeilings& ceilings) {
           {"slab_bytes", ceilings.slab_bytes},
           {"read_bytes_per_s", by_threads_json(ceilings.read_bytes_per_s)},
           {"f32_operations_per_s", by_threads_json(ceilings.f32_operations_per_s)},
+          {"bf16_operations_per_s", by_threads_json(ceilings.bf16_operations_per_s)},
           {"int8_operations_per_s", by_threads_json(ceilings.int8_operations_per_s)}};
 }
 

@@ -170,9 +170,9 @@ struct KernelTable {
   /// times for each s. `state` is [kProbeFmaFloats]: 16 floats x, 16 floats y, then the s, which are updated.
   /// Returns the number of operations, two per lane.
   int64_t (*probe_fma)(int64_t iterations, float* state);
-  /// The same for 8-bit dot products as matmul_q8 takes them: each of the `state` [kProbeDotSums], which must
-  /// not overflow, grows by four products per iteration, or stays as it is where this ISA keeps fewer.
-  /// `operands` is [kProbeDotBytes]: weights, then activations. Returns operations, two per product.
+  /// The same for 8-bit dot products as integer products take them: each of the `state` [kProbeDotSums],
+  /// which must not overflow, grows by four products per iteration, or stays as it is where this ISA keeps
+  /// fewer. `operands` is [kProbeDotBytes]: weights, then activations. Returns operations, two per product.
   int64_t (*probe_dot_i8)(int64_t iterations, const int8_t* operands, int32_t* state);
 
   /// The same for bfloat16 dots, with `operands` [kProbeBf16Operands].

@@ -5,14 +5,26 @@
 namespace soli {
 namespace {
 
+Arithmetic arithmetic_of(kernels::ActivationForm form) {
+  switch (form) {
+    case kernels::ActivationForm::kF32:
+      return Arithmetic::kF32;
+    case kernels::ActivationForm::kBf16:
+      return Arithmetic::kBf16;
+    case kernels::ActivationForm::kQ8Of32:
+    case kernels::ActivationForm::kQ8Of256:
+      return Arithmetic::kInt8;
+  }
+  return Arithmetic::kF32;
+}
+
 /// What one row needs of a matrix.
 Work work_of(const TensorRows& rows, const kernels::KernelTable& kernels, ActivationPrecision activations) {
   Work work;
   work.weight_bytes = rows.bytes();
   const kernels::WeightKernels* const type = kernels.find(rows.tensor->type);
-  const bool integer =
-      activations == ActivationPrecision::kQ8 && type != nullptr && type->matmul_q8 != nullptr;
-  const Arithmetic arithmetic = integer ? Arithmetic::kInt8 : Arithmetic::kF32;
+  const bool by_partner = activations == ActivationPrecision::kQ8 && type != nullptr;
+  const Arithmetic arithmetic = by_partner ? arithmetic_of(type->partner) : Arithmetic::kF32;
   work.weight_operations[static_cast<size_t>(arithmetic)] = 2 * rows.elements();
   return work;
 }

@@ -14,8 +14,8 @@
 namespace soli {
 
 /// How products are computed, which decides the peak that they are held against.
-enum class Arithmetic { kF32, kInt8 };
-inline constexpr int kArithmetics = 2;
+enum class Arithmetic { kF32, kBf16, kInt8 };
+inline constexpr int kArithmetics = 3;
 
 struct Work {
   int64_t weight_bytes = 0;  // as the file stores them; a weight that several rows meet counts once per step

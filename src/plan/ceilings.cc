@@ -25,6 +25,7 @@ struct Figure {
 constexpr std::array<Figure, 1 + kArithmetics> kFigures = {{
     {"memory read", "GB/s", &Ceilings::read_bytes_per_s, {}},
     {"f32 peak", "Gop/s", nullptr, Arithmetic::kF32},
+    {"bf16 dot peak", "Gop/s", nullptr, Arithmetic::kBf16},
     {"8-bit dot peak", "Gop/s", nullptr, Arithmetic::kInt8},
 }};
 
@@ -33,6 +34,7 @@ constexpr std::array<Figure, 1 + kArithmetics> kFigures = {{
 Ceilings ceilings_of(const MachineCeilings& measured) {
   return {.read_bytes_per_s = measured.read_bytes_per_s.all.median,
           .operations_per_s = {measured.f32_operations_per_s.all.median,
+                               measured.bf16_operations_per_s.all.median,
                                measured.int8_operations_per_s.all.median}};
 }
 

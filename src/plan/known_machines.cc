@@ -16,7 +16,7 @@ constexpr std::array<KnownMachine, 1> kKnown = {{
      .cpu_family = 26,
      .usable_cpus = 2,
      .isa = "avx512",
-     .least = {.read_bytes_per_s = 46 * kGiga, .operations_per_s = {410 * kGiga, 1620 * kGiga}}},
+     .least = {.read_bytes_per_s = 46 * kGiga, .operations_per_s = {410 * kGiga, 810 * kGiga, 1620 * kGiga}}},
 }};
 
 }  // namespace

@@ -146,6 +146,17 @@ MeasuredByThreads measure_f32(Runtime& runtime, double seconds) {
   });
 }
 
+MeasuredByThreads measure_bf16(Runtime& runtime, double seconds) {
+  return measure_operations(runtime, seconds, [&](int64_t iterations) {
+    // 1 * 1 - 1 * 1: sums stay small.
+    std::array<uint16_t, kernels::kProbeBf16Operands> operands;
+    for (size_t i = 0; i < operands.size(); ++i)
+      operands[i] = i < operands.size() / 2 || i % 2 == 0 ? 0x3f80 : 0xbf80;
+    std::array<float, kernels::kProbeDotSums> sums = {};
+    return static_cast<double>(runtime.kernels().probe_dot_bf16(iterations, operands.data(), sums.data()));
+  });
+}
+
 MeasuredByThreads measure_int8(Runtime& runtime, double seconds) {
   return measure_operations(runtime, seconds, [&](int64_t iterations) {
     // Products that cancel each other: sums stay small for any number of iterations.
@@ -204,6 +215,7 @@ Result<MachineCeilings> measure_machine(Runtime& runtime, const MachineInfo& mac
                          .slab_bytes = slab.bytes(),
                          .read_bytes_per_s = measure_reads(runtime, slab, seconds),
                          .f32_operations_per_s = measure_f32(runtime, seconds),
+                         .bf16_operations_per_s = measure_bf16(runtime, seconds),
                          .int8_operations_per_s = measure_int8(runtime, seconds)};
 }
 

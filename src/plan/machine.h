@@ -50,13 +50,14 @@ struct MachineCeilings {
   int64_t slab_bytes = 0;                   // memory that was read over and over, huge pages asked for
   MeasuredByThreads read_bytes_per_s;       // sequential reads of the slab
   MeasuredByThreads f32_operations_per_s;   // fused multiply-adds in registers, 2 operations per lane
+  MeasuredByThreads bf16_operations_per_s;  // bfloat16 dot products in registers, 2 operations per product
   MeasuredByThreads int8_operations_per_s;  // 8-bit dot products in registers, 2 operations per product
 };
 
 /// How much memory the bandwidth is measured on: min(1 GiB, max(512 MiB, 4 x the last cache), RAM / 4).
 int64_t bandwidth_slab_bytes(const MachineInfo& machine);
 
-/// Measures for about `seconds` (0.001 to 60) per figure, six figures in all. Says what this process got at
+/// Measures for about `seconds` (0.001 to 60) per figure, eight figures in all. Says what this process got at
 /// this moment, with whatever else ran; nothing is derived from names of CPUs. Fails with kInvalidArgument,
 /// or with kLimit if the runtime's budget has no room for the slab.
 Result<MachineCeilings> measure_machine(Runtime& runtime, const MachineInfo& machine, double seconds = 1);

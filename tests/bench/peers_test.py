@@ -41,7 +41,7 @@ def result_of(prefill, decode, load, **more):
 
 
 def soli_result(prefill, decode, load, f32=0, void=None):
-    step = {"phase": "step", "f32_operations": f32, "int8_operations": 1}
+    step = {"phase": "step", "f32_operations": f32, "bf16_operations": 0, "int8_operations": 1}
     return result_of(
         prefill,
         decode,
@@ -49,7 +49,7 @@ def soli_result(prefill, decode, load, f32=0, void=None):
         soli="0.1.0",
         isa="avx512",
         activations="q8",
-        ceilings={"read_bytes_per_s": 1e10, "f32_operations_per_s": 1e9, "int8_operations_per_s": 4e9},
+        ceilings={"read_bytes_per_s": 1e10, "f32_operations_per_s": 1e9, "bf16_operations_per_s": 2e9, "int8_operations_per_s": 4e9},
         probe=[{"work": "prefill", "tokens": 512, "per_step": [step]}],
         void=void,
     )

@@ -7,6 +7,7 @@ from program import environment, interrupt_when_handled, main, program, soli
 
 DENSE = GOLDEN / "qwen3-dense" / "model.gguf"
 SHORT = ["--generate", "3", "--repetitions", "2"]
+ARITHMETICS = ("f32", "bf16", "int8")
 QUICK = [*SHORT, "--prompt", "5,9", "--sequences", "1,4"]
 RATES = ["bytes_per_s", "operations_per_s", "bandwidth_share", "peak_share"]  # of a phase: these do not add up
 PROMPT_TOKENS = 16  # of a sequence that decodes
@@ -134,7 +135,7 @@ class BenchTest(CliTest):
             self.assertEqual(entry["steps"], repetitions)
             positions = range(1, figures["tokens"] + 1)
             attended = sum(2 * 4 * 4 * (64 + 64) * n for n in positions)  # 4 layers, 4 heads of 64
-            operations = step["f32_operations"] + step["int8_operations"] - attended
+            operations = sum(step[f"{kind}_operations"] for kind in ARITHMETICS) - attended
             self.assertEqual(operations, figures["tokens"] * figures["operations_per_token"])
         for figures, entry in zip(shown["decode"], shown["probe"][2:]):
             step = entry["per_step"][-1]
@@ -145,7 +146,7 @@ class BenchTest(CliTest):
     def test_shares_are_of_the_ceilings_of_the_run(self):
         shown = self.probed(DEMO, *QUICK)
         ceilings = shown["ceilings"]
-        for name in ("read_bytes_per_s", "f32_operations_per_s", "int8_operations_per_s"):
+        for name in ("read_bytes_per_s", *(f"{kind}_operations_per_s" for kind in ARITHMETICS)):
             medians = [ceilings[when][name]["all_threads"]["median"] for when in ("before", "after")]
             self.assertEqual(ceilings[name], max(medians))
         for entry in shown["probe"]:
@@ -154,7 +155,7 @@ class BenchTest(CliTest):
                 moved = (phase["weight_bytes"] + phase["kv_bytes"]) / seconds if seconds else 0
                 self.assertAlmostEqual(phase["bandwidth_share"], moved / ceilings["read_bytes_per_s"])
                 at_peak = sum(
-                    phase[f"{kind}_operations"] / ceilings[f"{kind}_operations_per_s"] for kind in ("f32", "int8")
+                    phase[f"{kind}_operations"] / ceilings[f"{kind}_operations_per_s"] for kind in ARITHMETICS
                 )
                 self.assertAlmostEqual(phase["peak_share"], at_peak / seconds if seconds else 0)
         most = max(phase[f"{kind}_share"] for entry in shown["probe"] for phase in entry["per_step"]

@@ -96,7 +96,7 @@ class MachineTest(CliTest):
         self.assertIn("scalar", shown["isas_available"])
         self.assertGreaterEqual(shown["usable_cpus"], 1)
         self.assertGreaterEqual(shown["numa_nodes"], 1)
-        for name in ("read_bytes_per_s", "f32_operations_per_s", "int8_operations_per_s"):
+        for name in ("read_bytes_per_s", "f32_operations_per_s", "bf16_operations_per_s", "int8_operations_per_s"):
             for threads in ("one_thread", "all_threads"):
                 figure = shown["measured"][name][threads]
                 self.assertGreater(figure["min"], 0)

@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr Ceilings kCeilings = {.read_bytes_per_s = 50e9, .operations_per_s = {400e9, 1600e9}};
+constexpr Ceilings kCeilings = {.read_bytes_per_s = 50e9, .operations_per_s = {400e9, 800e9, 1600e9}};
 
 TEST(Shares, BytesAreHeldAgainstTheBandwidth) {
   Work work;
@@ -27,10 +27,11 @@ TEST(Shares, BytesAreHeldAgainstTheBandwidth) {
 
 TEST(Shares, OperationsAreHeldAgainstThePeakOfTheirKind) {
   Work work;
-  work.weight_operations = {100'000'000'000, 800'000'000'000};  // a quarter and half of a second
-  work.kv_operations = 40'000'000'000;                          // a tenth
-  EXPECT_DOUBLE_EQ(shares_of(work, 1, kCeilings).peak, 0.85);
-  EXPECT_DOUBLE_EQ(shares_of(work, 2, kCeilings).peak, 0.425);
+  work.weight_operations = {100'000'000'000, 80'000'000'000,
+                            800'000'000'000};  // a quarter, a tenth, half of a second
+  work.kv_operations = 40'000'000'000;         // a tenth
+  EXPECT_DOUBLE_EQ(shares_of(work, 1, kCeilings).peak, 0.95);
+  EXPECT_DOUBLE_EQ(shares_of(work, 2, kCeilings).peak, 0.475);
 }
 
 TEST(Shares, AboveTheWholeAreNotBelieved) {
@@ -45,16 +46,17 @@ TEST(Ceilings, AreTheMediansOfAllThreads) {
   measured.read_bytes_per_s.one.median = 1;
   measured.read_bytes_per_s.all = {.min = 2, .median = 3, .max = 4};
   measured.f32_operations_per_s.all.median = 5;
-  measured.int8_operations_per_s.all.median = 6;
+  measured.bf16_operations_per_s.all.median = 6;
+  measured.int8_operations_per_s.all.median = 7;
   const Ceilings ceilings = ceilings_of(measured);
   EXPECT_EQ(ceilings.read_bytes_per_s, 3);
-  EXPECT_EQ(ceilings.operations_per_s, (std::array<double, kArithmetics>{5, 6}));
+  EXPECT_EQ(ceilings.operations_per_s, (std::array<double, kArithmetics>{5, 6, 7}));
 }
 
 TEST(Ceilings, TheLargerFigureCounts) {
-  const Ceilings larger = larger_of({1, {20, 3}}, {10, {2, 30}});
+  const Ceilings larger = larger_of({1, {20, 3, 4}}, {10, {2, 30, 5}});
   EXPECT_EQ(larger.read_bytes_per_s, 10);
-  EXPECT_EQ(larger.operations_per_s, (std::array<double, kArithmetics>{20, 30}));
+  EXPECT_EQ(larger.operations_per_s, (std::array<double, kArithmetics>{20, 30, 5}));
 }
 
 TEST(Ceilings, AChangeOfMoreThanATenthIsDistrusted) {
@@ -63,7 +65,7 @@ TEST(Ceilings, AChangeOfMoreThanATenthIsDistrusted) {
   after.operations_per_s[0] = 440e9;
   EXPECT_THAT(distrust(kCeilings, after, nullptr), IsEmpty());
   after.read_bytes_per_s = 44.9e9;
-  after.operations_per_s[1] = 1800e9;
+  after.operations_per_s[2] = 1800e9;
   EXPECT_THAT(distrust(kCeilings, after, nullptr),
               ElementsAre(AllOf(HasSubstr("memory read"), HasSubstr("50.0 GB/s before and 44.9")),
                           AllOf(HasSubstr("8-bit dot peak"), HasSubstr("1800.0 after"))));

@@ -70,7 +70,8 @@ TEST(Machine, IsMeasuredWithOneThreadAndWithAll) {
     EXPECT_EQ(ceilings->isa, made->kernels().isa);
     EXPECT_EQ(ceilings->slab_bytes, 16 * kMiB);
     for (const MeasuredByThreads& figure :
-         {ceilings->read_bytes_per_s, ceilings->f32_operations_per_s, ceilings->int8_operations_per_s}) {
+         {ceilings->read_bytes_per_s, ceilings->f32_operations_per_s, ceilings->bf16_operations_per_s,
+          ceilings->int8_operations_per_s}) {
       expect_sane(figure.one);
       expect_sane(figure.all);
     }
