@@ -4,29 +4,45 @@
 
 #include <algorithm>
 
+#include "base/affinity.h"
 #include "base/check.h"
 
 namespace soli {
 namespace {
 
-// About 20 us on this kind of machine: longer than the gap between two phases of a step, shorter than a time
-// slice.
-constexpr int kSpins = 400;
-/// Bit of ThreadTeam::gate_; the bits below count the workers in the phase.
-constexpr uint32_t kOpen = uint32_t{1} << 31;
+// Longer than the gap between two phases of a step, shorter than a time slice.
+constexpr std::chrono::microseconds kSpin{50};
+/// A pause takes 10 to 150 cycles, depending on the processor: the clock is looked at after so many.
+constexpr int kPausesPerLook = 32;
 
-/// Waits until `word` differs from `old`: spins briefly, then sleeps in the kernel.
-void wait_while_equal(const std::atomic<uint32_t>& word, uint32_t old) {
-  for (int spin = 0; spin < kSpins; ++spin) {
-    if (word.load(std::memory_order_acquire) != old) return;
-    _mm_pause();
+// The word: workers in the phase, whether it takes more, its number.
+constexpr uint32_t kWorkers = (uint32_t{1} << 12) - 1;
+constexpr uint32_t kOpen = uint32_t{1} << 12;
+constexpr uint32_t kOnePhase = uint32_t{1} << 13;
+
+uint32_t phase_of(uint32_t word) { return word / kOnePhase; }
+
+/// Whether `done()` came true within `limit`.
+template <typename Done>
+bool spin_until(std::chrono::nanoseconds limit, Done done) {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point end = {};
+  while (true) {
+    for (int i = 0; i < kPausesPerLook; ++i) {
+      if (done()) return true;
+      _mm_pause();
+    }
+    const Clock::time_point now = Clock::now();
+    if (end == Clock::time_point{}) end = now + limit;
+    if (now >= end) return false;
   }
-  while (word.load(std::memory_order_acquire) == old) word.wait(old, std::memory_order_acquire);
 }
 
 }  // namespace
 
-ThreadTeam::ThreadTeam(int n_threads) {
+ThreadTeam::ThreadTeam(int n_threads)
+    // Who spins on a processor that a working member needs only delays it.
+    : spin_(n_threads <= usable_cores() ? kSpin : std::chrono::microseconds(0)) {
   SOLI_CHECK(n_threads >= 1 && n_threads <= kMaxThreads, "{} threads", n_threads);
   workers_.reserve(static_cast<size_t>(n_threads - 1));
   for (int member = 1; member < n_threads; ++member) {
@@ -36,9 +52,28 @@ ThreadTeam::ThreadTeam(int n_threads) {
 
 ThreadTeam::~ThreadTeam() {
   stop_.store(true, std::memory_order_relaxed);
-  phase_.fetch_add(1, std::memory_order_release);
-  phase_.notify_all();
+  word_.fetch_add(kOnePhase, std::memory_order_release);
+  word_.notify_all();
   for (std::thread& worker : workers_) worker.join();
+  if (pinned_caller_) static_cast<void>(set_affinity(pinned_caller_->thread, pinned_caller_->previous));
+}
+
+Status ThreadTeam::pin() {
+  SOLI_CHECK(!is_pinned());
+  const std::vector<int> cpus = usable_cpus();
+  if (static_cast<int>(cpus.size()) < size()) {
+    return fail(ErrorKind::kInvalidArgument,
+                "{} threads cannot be pinned, each to a processor of its own: this process may use {}",
+                size(), cpus.size());
+  }
+  const pthread_t caller = ::pthread_self();
+  SOLI_ASSIGN_OR_RETURN(const cpu_set_t previous, affinity_of(caller));
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    SOLI_RETURN_IF_ERROR(set_affinity(workers_[i].native_handle(), only_cpu(cpus[i + 1])));
+  }
+  SOLI_RETURN_IF_ERROR(set_affinity(caller, only_cpu(cpus[0])));
+  pinned_caller_ = {caller, previous};
+  return {};
 }
 
 void ThreadTeam::parallel_for(int64_t n_items, int64_t grain, Body body) {
@@ -53,42 +88,57 @@ void ThreadTeam::parallel_for(int64_t n_items, int64_t grain, Body body) {
   n_items_ = n_items;
   grain_ = grain;
   next_item_.store(0, std::memory_order_relaxed);
-  gate_.store(kOpen, std::memory_order_release);
-  phase_.fetch_add(1, std::memory_order_release);
-  phase_.notify_all();
+  // Nobody but this thread writes the word between phases.
+  word_.store(word_.load(std::memory_order_relaxed) + kOnePhase + kOpen, std::memory_order_release);
+  word_.notify_all();
   take_ranges(0);
   close_phase();
 }
 
 /// Lets nobody in any more and waits for those who are in.
 void ThreadTeam::close_phase() {
-  uint32_t left = gate_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
-  while (left != 0) {
-    wait_while_equal(gate_, left);
-    left = gate_.load(std::memory_order_acquire);
+  const auto is_empty = [&] { return (word_.load(std::memory_order_acquire) & kWorkers) == 0; };
+  if ((word_.fetch_and(~kOpen, std::memory_order_acq_rel) & kWorkers) == 0) return;
+  if (spin_until(spin_, is_empty)) return;
+  while (true) {
+    const uint32_t n_ends = n_ends_.load(std::memory_order_acquire);
+    if (is_empty()) return;
+    n_ends_.wait(n_ends, std::memory_order_acquire);
   }
 }
 
-bool ThreadTeam::join_phase() {
-  uint32_t gate = gate_.load(std::memory_order_acquire);
-  while ((gate & kOpen) != 0) {
-    if (gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acq_rel)) return true;
+bool ThreadTeam::join_phase(uint32_t word) {
+  while ((word & kOpen) != 0) {
+    if (word_.compare_exchange_weak(word, word + 1, std::memory_order_acq_rel)) return true;
   }
   return false;
 }
 
 void ThreadTeam::leave_phase() {
-  // 1 left: the phase is closed, and this was the last worker in it.
-  if (gate_.fetch_sub(1, std::memory_order_acq_rel) == 1) gate_.notify_one();
+  const uint32_t left = word_.fetch_sub(1, std::memory_order_acq_rel) - 1;
+  if ((left & (kOpen | kWorkers)) != 0) return;
+  n_ends_.fetch_add(1, std::memory_order_release);
+  n_ends_.notify_one();
+}
+
+uint32_t ThreadTeam::wait_for_phase(uint32_t seen) {
+  uint32_t word = 0;
+  const auto is_new = [&] {
+    word = word_.load(std::memory_order_acquire);
+    return phase_of(word) != seen;
+  };
+  if (spin_until(spin_, is_new)) return word;
+  while (!is_new()) word_.wait(word, std::memory_order_acquire);
+  return word;
 }
 
 void ThreadTeam::worker_loop(int member) {
-  uint32_t seen_phase = 0;
+  uint32_t seen = 0;
   while (true) {
-    wait_while_equal(phase_, seen_phase);
-    seen_phase = phase_.load(std::memory_order_acquire);
+    const uint32_t word = wait_for_phase(seen);
+    seen = phase_of(word);
     if (stop_.load(std::memory_order_relaxed)) return;
-    if (!join_phase()) continue;
+    if (!join_phase(word)) continue;
     take_ranges(member);
     leave_phase();
   }

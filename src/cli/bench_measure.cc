@@ -81,8 +81,8 @@ class Bench {
   Result<BenchFigures> measure() {
     if (!options_.probe) return measure_work();
     show("the machine");
-    SOLI_ASSIGN_OR_RETURN(const MachineInfo machine, describe_machine());
     Runtime& runtime = session_.runtime();
+    SOLI_ASSIGN_OR_RETURN(const MachineInfo machine, describe_machine(runtime));
     ProbeFigures probe;
     SOLI_ASSIGN_OR_RETURN(probe.before, measure_machine(runtime, machine, options_.ceiling_seconds));
     SOLI_ASSIGN_OR_RETURN(BenchFigures figures, measure_work());

@@ -85,10 +85,11 @@ std::string render_setup(Session& session, const BenchOptions& options) {
   const EngineOptions& engine = options.model.engine;
   return fmt::format(
       "{}, {}, {}; loaded in {:.2f} s\n"
-      "{}, {} threads, activations {}, keys and values {}\n",
+      "{}, {} threads{}, activations {}, keys and values {}\n",
       printable(gguf.path(), 400), session.spec().architecture, format_bytes(gguf.file_bytes()),
       session.load_seconds(), session.runtime().kernels().isa, session.runtime().team().size(),
-      name_of(engine.activations), name_of(engine.kv_type));
+      session.runtime().team().is_pinned() ? " (pinned)" : "", name_of(engine.activations),
+      name_of(engine.kv_type));
 }
 
 Json setup_json(Session& session, const BenchOptions& options) {
@@ -100,6 +101,7 @@ Json setup_json(Session& session, const BenchOptions& options) {
           {"file_bytes", gguf.file_bytes()},
           {"isa", session.runtime().kernels().isa},
           {"threads", session.runtime().team().size()},
+          {"pinned", session.runtime().team().is_pinned()},
           {"activations", name_of(engine.activations)},
           {"kv", name_of(engine.kv_type)},
           {"load_s", session.load_seconds()}};

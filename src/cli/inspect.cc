@@ -18,14 +18,16 @@ struct InspectOptions {
   bool tensors = false;
   bool machine = false;
   int64_t n_threads = 0;
+  bool pin = false;
   double seconds = 1;  // per figure
 };
 
 Result<int> run_inspect_machine(const InspectOptions& options) {
   SOLI_ASSIGN_OR_RETURN(const std::string isa, requested_isa());
-  SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime,
-                        Runtime::create({.n_threads = static_cast<int>(options.n_threads), .isa = isa}));
-  SOLI_ASSIGN_OR_RETURN(const MachineInfo machine, describe_machine());
+  SOLI_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Runtime> runtime,
+      Runtime::create({.n_threads = static_cast<int>(options.n_threads), .isa = isa, .pin = options.pin}));
+  SOLI_ASSIGN_OR_RETURN(const MachineInfo machine, describe_machine(*runtime));
   SOLI_ASSIGN_OR_RETURN(const MachineCeilings ceilings, measure_machine(*runtime, machine, options.seconds));
   if (options.json) {
     print_json(to_json(machine, ceilings));
@@ -66,6 +68,7 @@ Command add_inspect(CLI::App& program) {
   add_integer(*app, "-t,--threads", options->n_threads, {0, ThreadTeam::kMaxThreads},
               "Threads that are measured together; 0: one per core that this process may use")
       ->needs(machine);
+  app->add_flag("--pin", options->pin, "Keep each thread on a processor of its own")->needs(machine);
   add_number(*app, "--seconds", options->seconds, {0.001, 60}, "How long each of six figures is measured")
       ->needs(machine);
   app->callback([model, machine] {

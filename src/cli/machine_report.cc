@@ -43,7 +43,8 @@ std::string render_text(const MachineInfo& machine, const MachineCeilings& ceili
          fmt::format("{} x {}", cache.count, format_bytes(cache.bytes)));
   }
   line("memory", machine.ram_bytes > 0 ? format_bytes(machine.ram_bytes) : "unknown");
-  text += fmt::format("\nmeasured just now: median (range), with 1 thread and with {}\n", ceilings.n_threads);
+  text += fmt::format("\nmeasured just now: median (range), with 1 thread and with {}{}\n",
+                      ceilings.n_threads, ceilings.pinned ? " (pinned)" : "");
   const auto measured = [&](std::string_view name, const MeasuredByThreads& figure) {
     text += fmt::format("{:<24} {:<26} {:<26}\n", name, measured_text(figure.one), measured_text(figure.all));
   };
@@ -79,6 +80,7 @@ nlohmann::ordered_json to_json(const MachineInfo& machine, const MachineCeilings
 
 nlohmann::ordered_json to_json(const MachineCeilings& ceilings) {
   return {{"threads", ceilings.n_threads},
+          {"pinned", ceilings.pinned},
           {"slab_bytes", ceilings.slab_bytes},
           {"read_bytes_per_s", by_threads_json(ceilings.read_bytes_per_s)},
           {"f32_operations_per_s", by_threads_json(ceilings.f32_operations_per_s)},

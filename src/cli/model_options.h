@@ -17,13 +17,14 @@ namespace soli::cli {
 struct ModelOptions {
   std::string path;
   int64_t n_threads = 0;  // 0: one per usable core
+  bool pin = false;       // threads to processors
   int64_t memory_bytes = Budget::kUnlimited;
   EngineOptions engine;  // precisions, context length, rows of a step
 };
 
 /// Adds the positional MODEL, required.
 CLI::Option* add_model_path(CLI::App& app, std::string& path);
-/// Adds MODEL, -t, -c, -b, --memory, --act and --kv.
+/// Adds MODEL, -t, --pin, -c, -b, --memory, --act and --kv.
 void add_model_options(CLI::App& app, ModelOptions& options);
 
 /// Value of the environment variable SOLI_ISA, or "". Fails with kInvalidArgument where this machine does not

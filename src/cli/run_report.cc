@@ -41,6 +41,7 @@ Json settings_json(Session& session, const RunOptions& options) {
           {"context_length", session.engine().context_length()},
           {"batch_size", engine.chunk_rows},
           {"threads", session.runtime().team().size()},
+          {"pinned", session.runtime().team().is_pinned()},
           {"isa", session.runtime().kernels().isa},
           {"act", name_of(engine.activations)},
           {"activations_by_weight_type", effective_precisions(session)},

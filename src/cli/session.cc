@@ -16,7 +16,8 @@ Result<std::unique_ptr<Session>> Session::open(const ModelOptions& options) {
   SOLI_ASSIGN_OR_RETURN(const std::string isa, requested_isa());
   SOLI_ASSIGN_OR_RETURN(session->runtime_, Runtime::create({.n_threads = static_cast<int>(options.n_threads),
                                                             .memory_bytes = options.memory_bytes,
-                                                            .isa = isa}));
+                                                            .isa = isa,
+                                                            .pin = options.pin}));
   SOLI_ASSIGN_OR_RETURN(session->file_, ModelFile::open(options.path));
   if (session->context_length() > session->spec().context_length) {
     print_note("soli: -c {} is beyond the {} positions that the model was trained for\n",

@@ -1,19 +1,8 @@
 #include "ops/runtime.h"
 
-#include <sched.h>
-
 #include <algorithm>
 
 namespace soli {
-
-int usable_cores() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (::sched_getaffinity(0, sizeof(cores), &cores) != 0) {
-    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  }
-  return std::max(1, CPU_COUNT(&cores));
-}
 
 Result<std::unique_ptr<Runtime>> Runtime::create(const Options& options) {
   if (options.n_threads < 0 || options.n_threads > ThreadTeam::kMaxThreads) {
@@ -22,8 +11,10 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const Options& options) {
   }
   SOLI_ASSIGN_OR_RETURN(const kernels::KernelTable* kernels, kernels::select_kernels(options.isa));
   const int n_threads =
-      options.n_threads == 0 ? std::min(usable_cores(), ThreadTeam::kMaxThreads) : options.n_threads;
-  return std::unique_ptr<Runtime>(new Runtime(n_threads, options.memory_bytes, *kernels));
+      options.n_threads == 0 ? std::min(soli::usable_cores(), ThreadTeam::kMaxThreads) : options.n_threads;
+  std::unique_ptr<Runtime> runtime(new Runtime(n_threads, options.memory_bytes, *kernels));
+  if (options.pin) SOLI_RETURN_IF_ERROR(runtime->team().pin());
+  return runtime;
 }
 
 }  // namespace soli

@@ -170,7 +170,7 @@ MeasuredByThreads measure_int8(Runtime& runtime, double seconds) {
 
 }  // namespace
 
-Result<MachineInfo> describe_machine() {
+Result<MachineInfo> describe_machine(const Runtime& runtime) {
   SOLI_ASSIGN_OR_RETURN(const Topology topology, load_topology());
   const auto count = [&](hwloc_obj_type_t type) {
     return std::max(1, hwloc_get_nbobjs_by_type(topology.get(), type));
@@ -187,7 +187,7 @@ Result<MachineInfo> describe_machine() {
   machine.packages = count(HWLOC_OBJ_PACKAGE);
   machine.cores = count(HWLOC_OBJ_CORE);
   machine.logical_cpus = count(HWLOC_OBJ_PU);
-  machine.usable_cpus = usable_cores();
+  machine.usable_cpus = runtime.usable_cores();
   machine.numa_nodes = count(HWLOC_OBJ_NUMANODE);
   // Not hwloc's sum over NUMA nodes, which misses memory that a virtual machine was given later.
   machine.ram_bytes = std::max(int64_t{0}, int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE));
@@ -212,6 +212,7 @@ Result<MachineCeilings> measure_machine(Runtime& runtime, const MachineInfo& mac
                         Slab::allocate(runtime.budget(), "bandwidth probe", bandwidth_slab_bytes(machine)));
   return MachineCeilings{.isa = runtime.kernels().isa,
                          .n_threads = runtime.team().size(),
+                         .pinned = runtime.team().is_pinned(),
                          .slab_bytes = slab.bytes(),
                          .read_bytes_per_s = measure_reads(runtime, slab, seconds),
                          .f32_operations_per_s = measure_f32(runtime, seconds),

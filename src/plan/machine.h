@@ -34,8 +34,8 @@ struct MachineInfo {
   std::vector<std::string_view> isas;  // of this build that run here, the fastest first
 };
 
-/// What hwloc and the kernel say. Fails with kIo if the topology cannot be read.
-Result<MachineInfo> describe_machine();
+/// What hwloc, the kernel and the runtime say. Fails with kIo if the topology cannot be read.
+Result<MachineInfo> describe_machine(const Runtime& runtime);
 
 /// One figure with one thread and with all of the team. While one thread is measured the others spin, since
 /// a sleeping core slows its neighbour down on some machines.
@@ -47,6 +47,7 @@ struct MeasuredByThreads {
 struct MachineCeilings {
   std::string_view isa;                     // of the kernels that measured
   int n_threads = 0;                        // of the team
+  bool pinned = false;                      // its threads to processors
   int64_t slab_bytes = 0;                   // memory that was read over and over, huge pages asked for
   MeasuredByThreads read_bytes_per_s;       // sequential reads of the slab
   MeasuredByThreads f32_operations_per_s;   // fused multiply-adds in registers, 2 operations per lane

@@ -1,12 +1,13 @@
 """`soli run` on the demo model: the text, its determinism, every option that changes it, and the routing report."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 
-from program import DEMO, GOLDEN, INTERRUPTED, MIXTRAL, ROOT, CliTest
-from program import environment, interrupt_when_handled, main, program
+from program import DEMO, ERROR, GOLDEN, INTERRUPTED, MIXTRAL, ROOT, CliTest
+from program import environment, interrupt_when_handled, main, program, soli
 
 PROMPT = "The captain looked at the sea and said"
 GREEDY = ["-p", PROMPT, "-n", "24", "--temp", "0"]
@@ -32,6 +33,15 @@ class RunTest(CliTest):
         scalar = self.run_ok("run", DEMO, *GREEDY, "--json", env=environment(SOLI_ISA="scalar")).json
         self.assertEqual(scalar["settings"]["isa"], "scalar")
         self.assertEqual(scalar["tokens"], expected)
+
+    def test_pinned_threads_are_shown_and_write_the_same(self):
+        free = self.json_of(*GREEDY)
+        pinned = self.json_of(*GREEDY, "--pin")
+        self.assertFalse(free["settings"]["pinned"])
+        self.assertTrue(pinned["settings"]["pinned"])
+        self.assertEqual(pinned["tokens"], free["tokens"])
+        too_many = str(os.cpu_count() + 1)
+        self.check(soli("run", DEMO, *GREEDY, "--pin", "-t", too_many), ERROR, too_many, "pinned")
 
     def test_prompt_from_file_pipe_and_argument_are_the_same(self):
         path = self.folder() / "prompt.txt"

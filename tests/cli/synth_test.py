@@ -103,6 +103,14 @@ class MachineTest(CliTest):
                 self.assertLessEqual(figure["min"], figure["median"])
                 self.assertLessEqual(figure["median"], figure["max"])
 
+    def test_pinned_threads_are_shown(self):
+        quick = ["inspect", "--machine", "--json", "--seconds", "0.001"]
+        free = self.run_ok(*quick).json
+        pinned = self.run_ok(*quick, "--pin").json
+        self.assertFalse(free["measured"]["pinned"])
+        self.assertTrue(pinned["measured"]["pinned"])
+        self.assertEqual(pinned["usable_cpus"], free["usable_cpus"])
+
     def test_text(self):
         text = self.run_ok("inspect", "--machine", "--seconds", "0.01", "-t", "1").text
         for part in ("processor", "instruction set", "L1 cache", "NUMA nodes", "memory read, GB/s", "8-bit dot peak"):

@@ -17,7 +17,7 @@ std::unique_ptr<Runtime> runtime(int n_threads, int64_t memory_bytes = Budget::k
 }
 
 TEST(Machine, IsDescribed) {
-  const Result<MachineInfo> machine = describe_machine();
+  const Result<MachineInfo> machine = describe_machine(*runtime(1));
   ASSERT_TRUE(machine.has_value()) << machine.error().message;
   EXPECT_FALSE(machine->cpu_model.empty());
   EXPECT_GE(machine->packages, 1);
