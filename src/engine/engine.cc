@@ -107,32 +107,34 @@ bool Engine::step() {
   const Plan& plan = scheduler_.plan();
   if (plan.parts.empty()) return false;
   const auto output = forward(model_, plan.batch, kv_, context_, workspace_, experts_, hooks_);
-  std::vector<Scheduler::Outcome> outcomes;
+  outcomes_.resize(std::max(outcomes_.size(), plan.parts.size()));  // their memory is used again
   int64_t logit_row = 0;
-  for (const PlannedRows& part : plan.parts) {
+  for (size_t i = 0; i < plan.parts.size(); ++i) {
+    const PlannedRows& part = plan.parts[i];
+    outcomes_[i].clear();
     if (!output) {
-      outcomes.push_back({.new_tokens = {}, .finish = FinishReason::kFailed, .error = output.error()});
+      outcomes_[i].finish = FinishReason::kFailed;
+      outcomes_[i].error = output.error();
       continue;
     }
     const auto rows =
         std::span(plan.batch.rows).subspan(static_cast<size_t>(part.begin), static_cast<size_t>(part.n));
     const int64_t n_wanted =
         std::count_if(rows.begin(), rows.end(), [](const BatchRow& row) { return row.want_logits; });
-    outcomes.push_back(outcome_of(part, rows, output->logits.row_range(logit_row, n_wanted)));
+    find_outcome(part, rows, output->logits.row_range(logit_row, n_wanted), outcomes_[i]);
     logit_row += n_wanted;
   }
   count(plan);
-  scheduler_.commit(std::move(outcomes));
+  scheduler_.commit(std::span(outcomes_).first(plan.parts.size()));
   if (hooks_.probe != nullptr) hooks_.probe->end_step();
   return true;
 }
 
 /// What the rows of one sequence led to; `logits` are those of its rows that wanted them.
-Scheduler::Outcome Engine::outcome_of(const PlannedRows& part, std::span<const BatchRow> rows,
-                                      MatrixView<const float> logits) {
+void Engine::find_outcome(const PlannedRows& part, std::span<const BatchRow> rows,
+                          MatrixView<const float> logits, Scheduler::Outcome& outcome) {
   Sequence& sequence = *part.sequence;
   int64_t logit_row = 0;
-  Scheduler::Outcome outcome;
   for (int64_t i = 0; i < part.n; ++i) {
     const int64_t position = sequence.n_computed + i;
     if (workspace_.row_failed[static_cast<size_t>(part.begin + i)] != 0) {
@@ -140,14 +142,13 @@ Scheduler::Outcome Engine::outcome_of(const PlannedRows& part, std::span<const B
       outcome.error = Error{ErrorKind::kMalformed,
                             fmt::format("{}: the model's values at position {} are not finite (request {})",
                                         model_.file().gguf().path(), position, sequence.id)};
-      return outcome;
+      return;
     }
     if (!rows[static_cast<size_t>(i)].want_logits) continue;
     const std::span<const float> row(logits.row(logit_row++), static_cast<size_t>(logits.cols));
     deliver_prompt_row(sequence, position, row);
     if (position == sequence.n_tokens() - 1) draw_token(sequence, row, outcome);
   }
-  return outcome;
 }
 
 /// Tells the client of prompt tokens, where it asked: the logits after the token at `position`, or the

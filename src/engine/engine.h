@@ -71,8 +71,8 @@ class Engine {
 
   Status validate(const Request& request) const;
   Status validate(const RoutingPolicy& policy) const;
-  Scheduler::Outcome outcome_of(const PlannedRows& part, std::span<const BatchRow> rows,
-                                MatrixView<const float> logits);
+  void find_outcome(const PlannedRows& part, std::span<const BatchRow> rows, MatrixView<const float> logits,
+                    Scheduler::Outcome& outcome);
   void deliver_prompt_row(Sequence& sequence, int64_t position, std::span<const float> logits);
   void draw_token(Sequence& sequence, std::span<const float> logits, Scheduler::Outcome& outcome);
   void count(const Plan& plan);
@@ -87,6 +87,7 @@ class Engine {
   OpContext context_;
   Workspace workspace_;
   Scheduler scheduler_;
+  std::vector<Scheduler::Outcome> outcomes_;  // of the step
   EngineCounters counters_;
   std::atomic<RequestId> next_id_{1};
 };

@@ -125,7 +125,7 @@ void Scheduler::add_rows(Sequence& sequence) {
   if (batch.n_rows() > begin) plan_.parts.push_back({&sequence, begin, batch.n_rows() - begin});
 }
 
-void Scheduler::commit(std::vector<Outcome> outcomes) {
+void Scheduler::commit(std::span<Outcome> outcomes) {
   SOLI_CHECK(outcomes.size() == plan_.parts.size());
   for (size_t i = 0; i < outcomes.size(); ++i) {
     Sequence& sequence = *plan_.parts[i].sequence;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/sequence.h"
@@ -52,9 +53,15 @@ class Scheduler {
     std::vector<int32_t> new_tokens;
     std::optional<FinishReason> finish;
     std::optional<Error> error;
+
+    void clear() {
+      new_tokens.clear();
+      finish.reset();
+      error.reset();
+    }
   };
   /// Takes over the outcome of plan().parts[i] as outcomes[i]: advances, delivers kFinished, frees.
-  void commit(std::vector<Outcome> outcomes);
+  void commit(std::span<Outcome> outcomes);
 
  private:
   void admit_queued();

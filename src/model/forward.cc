@@ -30,9 +30,11 @@ class Step {
         n_rows_(batch.n_rows()) {
     SOLI_CHECK(n_rows_ <= workspace.limits().max_rows, "{} rows", n_rows_);
     workspace_.row_failed.assign(batch.rows.size(), 0);
+    workspace_.positions.clear();
+    workspace_.attention_rows.clear();
     for (const BatchRow& row : batch.rows) {
-      positions_.push_back(row.position);
-      attention_rows_.push_back({row.position, row.pages});
+      workspace_.positions.push_back(row.position);
+      workspace_.attention_rows.push_back({row.position, row.pages});
     }
   }
 
@@ -90,15 +92,15 @@ class Step {
     linear_group(context_, maps, view(Buffer::kNormed), outputs);
     normalise_heads(weights.q_norm, q);
     normalise_heads(weights.k_norm, k);
-    rope(context_, model_.rope(), positions_, q, q);
-    rope(context_, model_.rope(), positions_, k, k);
+    rope(context_, model_.rope(), workspace_.positions, q, q);
+    rope(context_, model_.rope(), workspace_.positions, k, k);
     const AttentionParams params = {.shape = kv_.shape,
                                     .layer_offset = kv_.layer_offset(layer),
                                     .n_heads = spec_.n_heads,
                                     .scale = 1.0F / std::sqrt(static_cast<float>(spec_.head_dim))};
-    store_kv(context_, params, attention_rows_, k, v);
+    store_kv(context_, params, workspace_.attention_rows, k, v);
     const MatrixView<float> mixed = view(Buffer::kMixed);
-    attention(context_, params, attention_rows_, q, mixed);
+    attention(context_, params, workspace_.attention_rows, q, mixed);
     linear(context_, weights.o, mixed, view(Buffer::kSublayer));
   }
 
@@ -204,7 +206,8 @@ class Step {
 
   /// Last norm and output head, for the rows that want logits.
   StepOutput output() {
-    std::vector<int64_t> wanted;
+    std::vector<int64_t>& wanted = workspace_.wanted_rows;
+    wanted.clear();
     for (int64_t row = 0; row < n_rows_; ++row) {
       if (batch_.rows[static_cast<size_t>(row)].want_logits) wanted.push_back(row);
     }
@@ -236,8 +239,6 @@ class Step {
   ExpertExecutor& experts_;
   const Hooks& hooks_;
   const int64_t n_rows_;
-  std::vector<int64_t> positions_;
-  std::vector<AttentionRow> attention_rows_;
 };
 
 }  // namespace

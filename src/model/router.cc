@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <new>
 #include <numeric>
 
 #include "base/check.h"
@@ -13,16 +14,61 @@ namespace {
 
 constexpr float kExcluded = -std::numeric_limits<float>::infinity();
 
-/// Room of one thread, reused from row to row.
+/// Room of one thread, used from row to row.
 struct SelectScratch {
-  std::vector<float> ranked;   // [n_experts] what the choice goes by; kExcluded for groups that take no part
-  std::vector<int32_t> order;  // [n_experts]
-  std::vector<float> groups;   // [n_groups]
+  std::span<float> ranked;   // [n_experts] what the choice goes by; kExcluded for groups that take no part
+  std::span<int32_t> order;  // [n_experts]
+  std::span<float> groups;   // [n_groups]
 };
 
-/// Moves the best `k` of `order` to its front, best first; equal scores in order of id.
-void order_best_first(std::span<const float> score, int64_t k, std::vector<int32_t>& order) {
-  order.resize(score.size());
+/// What one row chose.
+struct ChosenRow {
+  std::span<int32_t> ids;    // [k_max]
+  std::span<float> weights;  // [k_max]
+  int64_t n = 0;             // how many of them count
+};
+
+/// The memory of a select_experts(), cut from the context's scratch.
+class SelectRoom {
+ public:
+  SelectRoom(OpContext& context, const RouterSpec& spec, int64_t n_rows, int64_t k_max)
+      : n_experts_(static_cast<size_t>(spec.n_experts)),
+        n_groups_(static_cast<size_t>(spec.n_groups)),
+        n_rows_(static_cast<size_t>(n_rows)),
+        k_max_(static_cast<size_t>(k_max)) {
+    const auto n_members = static_cast<size_t>(context.team.size());
+    const size_t n_floats = n_members * (n_experts_ + n_groups_) + n_rows_ * k_max_;
+    const size_t n_ids = n_members * n_experts_ + n_rows_ * k_max_;
+    const size_t bytes = n_rows_ * sizeof(ChosenRow) + n_floats * sizeof(float) + n_ids * sizeof(int32_t);
+    rows_ = reinterpret_cast<ChosenRow*>(context.scratch.take<std::byte>(static_cast<int64_t>(bytes)));
+    floats_ = reinterpret_cast<float*>(rows_ + n_rows_);
+    ids_ = reinterpret_cast<int32_t*>(floats_ + n_floats);
+    float* weights = floats_ + n_members * (n_experts_ + n_groups_);
+    int32_t* ids = ids_ + n_members * n_experts_;
+    for (size_t r = 0; r < n_rows_; ++r, weights += k_max_, ids += k_max_) {
+      new (rows_ + r) ChosenRow{{ids, k_max_}, {weights, k_max_}};
+    }
+  }
+
+  SelectScratch scratch_of(int member) const {
+    const auto m = static_cast<size_t>(member);
+    float* const floats = floats_ + m * (n_experts_ + n_groups_);
+    return {{floats, n_experts_}, {ids_ + m * n_experts_, n_experts_}, {floats + n_experts_, n_groups_}};
+  }
+  std::span<ChosenRow> rows() const { return {rows_, n_rows_}; }
+
+ private:
+  const size_t n_experts_;
+  const size_t n_groups_;
+  const size_t n_rows_;
+  const size_t k_max_;
+  ChosenRow* rows_;
+  float* floats_;
+  int32_t* ids_;
+};
+
+/// Fills `order` with the ids of `score`, the best `k` at its front, best first; equal scores in order of id.
+void order_best_first(std::span<const float> score, int64_t k, std::span<int32_t> order) {
   std::iota(order.begin(), order.end(), 0);
   const auto better = [&](int32_t a, int32_t b) {
     const float score_a = score[static_cast<size_t>(a)];
@@ -34,9 +80,8 @@ void order_best_first(std::span<const float> score, int64_t k, std::vector<int32
 
 /// Excludes the experts of all groups but the best n_groups_used; a group's score is the sum of its two best
 /// (DeepSeek-V3, section 2.1.2).
-void keep_best_groups(const RouterSpec& spec, SelectScratch& scratch) {
+void keep_best_groups(const RouterSpec& spec, const SelectScratch& scratch) {
   const auto group_size = static_cast<size_t>(spec.n_experts / spec.n_groups);
-  scratch.groups.resize(static_cast<size_t>(spec.n_groups));
   for (size_t g = 0; g < scratch.groups.size(); ++g) {
     float best = kExcluded;
     float second = kExcluded;
@@ -51,9 +96,10 @@ void keep_best_groups(const RouterSpec& spec, SelectScratch& scratch) {
     }
     scratch.groups[g] = group_size == 1 ? best : best + second;
   }
-  order_best_first(scratch.groups, spec.n_groups_used, scratch.order);
-  for (size_t rank = static_cast<size_t>(spec.n_groups_used); rank < scratch.order.size(); ++rank) {
-    const size_t first = static_cast<size_t>(scratch.order[rank]) * group_size;
+  const std::span<int32_t> order = scratch.order.first(scratch.groups.size());
+  order_best_first(scratch.groups, spec.n_groups_used, order);
+  for (const int32_t group : order.subspan(static_cast<size_t>(spec.n_groups_used))) {
+    const size_t first = static_cast<size_t>(group) * group_size;
     std::fill_n(scratch.ranked.begin() + static_cast<std::ptrdiff_t>(first), group_size, kExcluded);
   }
 }
@@ -100,24 +146,23 @@ void weigh(const RouterSpec& spec, const float* logits, const float* scores, std
   for (float& weight : weights) weight = static_cast<float>(static_cast<double>(weight) * spec.weight_scale);
 }
 
-struct ChosenRow {
-  std::vector<int32_t> ids;
-  std::vector<float> weights;
-};
+/// How many experts a row may choose at most.
+int64_t k_max_of(const RouterSpec& spec, const RoutingPolicy& policy) {
+  return std::max(spec.experts_per_token, std::min(policy.experts_per_token, spec.n_experts));
+}
 
 void select_row(const RouterSpec& spec, std::span<const float> selection_bias, const RoutingPolicy& policy,
-                const float* logits, const float* scores, SelectScratch& scratch, ChosenRow& chosen) {
+                const float* logits, const float* scores, const SelectScratch& scratch, ChosenRow& chosen) {
   const auto n_experts = static_cast<size_t>(spec.n_experts);
   const float* ranking = spec.gating == Gating::kSoftmaxChosen ? logits : scores;
-  scratch.ranked.assign(ranking, ranking + n_experts);
+  std::copy_n(ranking, n_experts, scratch.ranked.begin());
   for (size_t e = 0; e < selection_bias.size(); ++e) scratch.ranked[e] += selection_bias[e];
   if (spec.n_groups_used < spec.n_groups) keep_best_groups(spec, scratch);
-  const int64_t k_max = std::max(spec.experts_per_token, std::min(policy.experts_per_token, spec.n_experts));
-  order_best_first(scratch.ranked, k_max, scratch.order);
-  const auto kept = static_cast<size_t>(apply_policy(spec, policy, scores, scratch.order));
-  chosen.ids.assign(scratch.order.begin(), scratch.order.begin() + static_cast<std::ptrdiff_t>(kept));
-  chosen.weights.resize(kept);
-  weigh(spec, logits, scores, chosen.ids, chosen.weights);
+  order_best_first(scratch.ranked, k_max_of(spec, policy), scratch.order);
+  chosen.n = apply_policy(spec, policy, scores, scratch.order);
+  const auto kept = static_cast<size_t>(chosen.n);
+  std::copy_n(scratch.order.begin(), kept, chosen.ids.begin());
+  weigh(spec, logits, scores, chosen.ids.first(kept), chosen.weights.first(kept));
 }
 
 bool all_finite(const float* values, int64_t n) {
@@ -161,8 +206,9 @@ void select_experts(OpContext& context, const RouterSpec& spec, std::span<const 
   SOLI_CHECK(selection_bias.empty() || static_cast<int64_t>(selection_bias.size()) == spec.n_experts);
   SOLI_CHECK(spec.n_experts % spec.n_groups == 0 && spec.n_groups_used >= 1 &&
              spec.n_groups_used <= spec.n_groups);
-  std::vector<ChosenRow> chosen(rows.size());
-  std::vector<SelectScratch> scratch(static_cast<size_t>(context.team.size()));
+  int64_t k_max = spec.experts_per_token;
+  for (const BatchRow& row : rows) k_max = std::max(k_max, k_max_of(spec, *row.policy));
+  const SelectRoom room(context, spec, n_rows, k_max);
   context.team.parallel_for(n_rows, 16, [&](int64_t begin, int64_t end, int member) {
     for (int64_t row = begin; row < end; ++row) {
       const auto r = static_cast<size_t>(row);
@@ -171,15 +217,15 @@ void select_experts(OpContext& context, const RouterSpec& spec, std::span<const 
         continue;
       }
       select_row(spec, selection_bias, *rows[r].policy, logits.row(row), scores.row(row),
-                 scratch[static_cast<size_t>(member)], chosen[r]);
+                 room.scratch_of(member), room.rows()[r]);
     }
   });
   choice.row_begin.assign(1, 0);
   choice.ids.clear();
   choice.weights.clear();
-  for (const ChosenRow& row : chosen) {
-    choice.ids.insert(choice.ids.end(), row.ids.begin(), row.ids.end());
-    choice.weights.insert(choice.weights.end(), row.weights.begin(), row.weights.end());
+  for (const ChosenRow& row : room.rows()) {
+    choice.ids.insert(choice.ids.end(), row.ids.begin(), row.ids.begin() + row.n);
+    choice.weights.insert(choice.weights.end(), row.weights.begin(), row.weights.begin() + row.n);
     choice.row_begin.push_back(static_cast<int32_t>(choice.ids.size()));
   }
 }

@@ -9,6 +9,7 @@
 #include "base/slab.h"
 #include "model/router.h"
 #include "model/spec.h"
+#include "ops/attention.h"
 #include "ops/moe_ffn.h"
 
 namespace soli {
@@ -55,9 +56,12 @@ class Workspace {
   /// The first `rows` rows of a buffer. kGate and kUp are as wide as `cols` says, the others as planned.
   MatrixView<float> view(Buffer buffer, int64_t rows, int64_t cols = 0);
 
-  Choice choice;                    // of the layer at work
-  RowsByExpert grouped;             // the same, by expert
-  std::vector<uint8_t> row_failed;  // [rows] of the last step: 1 where a value was not finite
+  Choice choice;                             // of the layer at work
+  RowsByExpert grouped;                      // the same, by expert
+  std::vector<int64_t> positions;            // [rows]
+  std::vector<AttentionRow> attention_rows;  // [rows]
+  std::vector<int64_t> wanted_rows;          // rows that want logits
+  std::vector<uint8_t> row_failed;           // [rows] of the last step: 1 where a value was not finite
 
  private:
   struct Region {
