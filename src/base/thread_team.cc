@@ -83,10 +83,22 @@ void ThreadTeam::parallel_for(int64_t n_items, int64_t grain, Body body) {
     for (int64_t begin = 0; begin < n_items; begin += grain) body(begin, std::min(begin + grain, n_items), 0);
     return;
   }
+  run(n_items, grain, false, body);
+}
+
+void ThreadTeam::parallel_for_shrinking(int64_t n_items, int64_t grain, Body body) {
+  SOLI_CHECK(grain >= 1 && n_items >= 0);
+  if (n_items == 0) return;
+  if (workers_.empty() || n_items <= grain) return body(0, n_items, 0);
+  run(n_items, grain, true, body);
+}
+
+void ThreadTeam::run(int64_t n_items, int64_t grain, bool shrinking, const Body& body) {
   const std::lock_guard lock(phase_mutex_);
   body_ = &body;
   n_items_ = n_items;
   grain_ = grain;
+  shrinking_ = shrinking;
   next_item_.store(0, std::memory_order_relaxed);
   // Nobody but this thread writes the word between phases.
   word_.store(word_.load(std::memory_order_relaxed) + kOnePhase + kOpen, std::memory_order_release);
@@ -145,11 +157,19 @@ void ThreadTeam::worker_loop(int member) {
 }
 
 void ThreadTeam::take_ranges(int member) {
-  while (true) {
-    const int64_t begin = next_item_.fetch_add(grain_, std::memory_order_relaxed);
-    if (begin >= n_items_) return;
-    (*body_)(begin, std::min(begin + grain_, n_items_), member);
+  int64_t begin = next_item_.load(std::memory_order_relaxed);
+  while (begin < n_items_) {
+    const int64_t end = begin + range_items(n_items_ - begin);
+    if (!next_item_.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
+    (*body_)(begin, end, member);
+    begin = next_item_.load(std::memory_order_relaxed);
   }
+}
+
+/// Items of the next range, of n_left that nobody has taken.
+int64_t ThreadTeam::range_items(int64_t n_left) const {
+  const int64_t share = shrinking_ ? n_left / (2 * size()) / grain_ * grain_ : grain_;
+  return std::min(std::max(share, grain_), n_left);
 }
 
 }  // namespace soli

@@ -45,6 +45,12 @@ class ThreadTeam {
   void parallel_for(int64_t n_items, int64_t grain,
                     FunctionRef<void(int64_t begin, int64_t end, int member)> body);
 
+  /// The same with ranges that begin long and get shorter, each a multiple of `grain` items but for the last
+  /// (Polychronopoulos, Kuck 1987, guided self-scheduling): items that are read as a stream from memory stay
+  /// one, and the last member to finish does not keep the others waiting long.
+  void parallel_for_shrinking(int64_t n_items, int64_t grain,
+                              FunctionRef<void(int64_t begin, int64_t end, int member)> body);
+
  private:
   using Body = FunctionRef<void(int64_t, int64_t, int)>;
 
@@ -54,7 +60,9 @@ class ThreadTeam {
   bool join_phase(uint32_t word);
   void leave_phase();
   void close_phase();
+  void run(int64_t n_items, int64_t grain, bool shrinking, const Body& body);
   void take_ranges(int member);
+  int64_t range_items(int64_t n_left) const;
 
   struct PinnedCaller {
     pthread_t thread;
@@ -67,6 +75,7 @@ class ThreadTeam {
   alignas(64) std::atomic<uint32_t> word_{0};  // the phase's number, whether it is open, workers in it
   int64_t n_items_ = 0;
   int64_t grain_ = 1;
+  bool shrinking_ = false;
   const Body* body_ = nullptr;
   alignas(64) std::atomic<int64_t> next_item_{0};
   alignas(64) std::atomic<uint32_t> n_ends_{0};  // grows when a closed phase has lost its last worker
