@@ -73,6 +73,8 @@ struct MatmulTile {
   const void* const* x;     // [n_tokens] rows of `cols` activations in the form that the kernel takes
   int64_t n_tokens;         // any number >= 0
   float* const* y;  // [n_tokens] pointers to the output of the tile's first row; n_rows floats are written
+  /// Weights that the caller reads afterwards, asked for in time; null: those behind the strips, if any.
+  const std::byte* next = nullptr;
 };
 
 /// What one ISA can do with one weight type. The file kernels/quant/<type>-inl.h states the type's block

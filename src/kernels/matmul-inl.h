@@ -12,7 +12,7 @@
 //   decode           fills a Panel from packed blocks
 //   add_panel<N, T>  adds N decoded panels times T tokens to sums [T][N][16]
 //   few<T>           a whole strip times T tokens, decoding on the way
-//   kFewTokens       up to so many tokens that is the faster way; 0: never
+//   kFewTokens       the largest T of few; for up to two such tiles it is the faster way; 0: never
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
@@ -20,12 +20,24 @@ inline constexpr int kPanelElements = 256;
 /// Tokens for which a strip is decoded once.
 inline constexpr int kMaxPassTokens = 96;
 /// How far ahead of a strip's reader its bytes are asked for: enough to hide the latency of memory.
-inline constexpr int64_t kPrefetchBytes = 7168;
+inline constexpr int64_t kPrefetchBytes = 10240;
 
 /// Asks for the lines that hold [begin, end) of `bytes`.
 SOLI_INLINE void prefetch(const std::byte* bytes, int64_t begin, int64_t end) {
   for (int64_t i = begin / 64 * 64; i < end; i += 64) __builtin_prefetch(bytes + i);
 }
+
+/// The order in which a tile's weights are read: up to `end`, then on from `next`.
+struct ReadOrder {
+  const std::byte* end;
+  const std::byte* next;
+
+  /// What will be read kPrefetchBytes after `packed`.
+  SOLI_INLINE const std::byte* ahead_of(const std::byte* packed) const {
+    const std::byte* ahead = packed + kPrefetchBytes;
+    return ahead < end ? ahead : next + (ahead - end);
+  }
+};
 
 template <typename Type>
 inline constexpr int64_t kPackedBlockBytes = int64_t{kStripRows} *
@@ -39,28 +51,40 @@ SOLI_INLINE int64_t packed_bytes_of(int64_t n_k) {
 
 SOLI_INLINE int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/// The strip at `row` times T tokens from `first` on.
 template <typename Product, int T>
-inline void few_tokens(const MatmulTile& tile) {
+inline void few_tokens(const MatmulTile& tile, const std::byte* strip, int64_t row, int64_t first,
+                       const ReadOrder& order) {
   typename Product::Row x[T];
+  F32 sums[T];
   SOLI_UNROLL
-  for (int t = 0; t < T; ++t) x[t] = static_cast<typename Product::Row>(tile.x[t]);
-  const int64_t strip_bytes = packed_bytes_of<typename Product::Weights>(tile.cols);
-  const std::byte* strip = tile.strips;
-  for (int64_t row = 0; row < tile.n_rows; row += kStripRows, strip += strip_bytes) {
-    F32 sums[T];
-    SOLI_UNROLL
-    for (int t = 0; t < T; ++t) sums[t] = S::set1(0.0F);
-    Product::template few<T>(strip, tile.cols, x, sums);
-    SOLI_UNROLL
-    for (int t = 0; t < T; ++t) store_up_to(tile.y[t] + row, sums[t], tile.n_rows - row);
+  for (int t = 0; t < T; ++t) {
+    x[t] = static_cast<typename Product::Row>(tile.x[first + t]);
+    sums[t] = S::set1(0.0F);
   }
+  Product::template few<T>(strip, tile.cols, x, order, sums);
+  SOLI_UNROLL
+  for (int t = 0; t < T; ++t) store_up_to(tile.y[first + t] + row, sums[t], tile.n_rows - row);
 }
 
-/// Strip after strip, so that the weights are one stream from memory.
+/// The strip at `row` times the tokens from `first` on, in tiles of T and then of one smaller number.
 template <typename Product, int T>
+inline void strip_times_few(const MatmulTile& tile, const std::byte* strip, int64_t row, int64_t first,
+                            const ReadOrder& order) {
+  for (; first + T <= tile.n_tokens; first += T) few_tokens<Product, T>(tile, strip, row, first, order);
+  if constexpr (T > 1) strip_times_few<Product, T - 1>(tile, strip, row, first, order);
+}
+
+/// Strip after strip, so that the weights are one stream from memory; a second tile of tokens finds the strip
+/// in the caches.
+template <typename Product>
 inline void matmul_few(const MatmulTile& tile) {
-  if (tile.n_tokens == T) return few_tokens<Product, T>(tile);
-  if constexpr (T > 1) matmul_few<Product, T - 1>(tile);
+  const int64_t strip_bytes = packed_bytes_of<typename Product::Weights>(tile.cols);
+  const std::byte* strip = tile.strips;
+  const std::byte* end = strip + (tile.n_rows + kStripRows - 1) / kStripRows * strip_bytes;
+  const ReadOrder order{end, tile.next == nullptr ? end : tile.next};
+  for (int64_t row = 0; row < tile.n_rows; row += kStripRows, strip += strip_bytes)
+    strip_times_few<Product, Product::kFewTokens>(tile, strip, row, 0, order);
 }
 
 /// The tokens of one pass. A last odd one is computed twice.
@@ -133,8 +157,8 @@ inline void matmul(const MatmulTile& tile) {
     part.y += begin;
     part.n_tokens = tile.n_tokens * (pass + 1) / n_passes - begin;
     if constexpr (Product::kFewTokens > 0) {
-      if (part.n_tokens <= Product::kFewTokens) {
-        matmul_few<Product, Product::kFewTokens>(part);
+      if (part.n_tokens <= 2 * Product::kFewTokens) {
+        matmul_few<Product>(part);
         continue;
       }
     }

@@ -70,8 +70,11 @@ struct F32Product : F32Panels {
   }
 
   template <int T>
-  static SOLI_INLINE void few(const std::byte* packed, int64_t cols, const Row* x, F32* sums) {
+  static SOLI_INLINE void few(const std::byte* packed, int64_t cols, const Row* x, const ReadOrder& order,
+                              F32* sums) {
     for (int64_t k = 0; k < cols; ++k) {
+      const std::byte* weights_of_k = packed + packed_bytes_of<Type>(k);
+      prefetch(order.ahead_of(weights_of_k), 0, kPackedBlockBytes<Type>);
       const F32 weights = Type::load(packed, k);
       SOLI_UNROLL
       for (int t = 0; t < T; ++t) sums[t] = S::fma(weights, S::broadcast(x[t] + k), sums[t]);

@@ -82,16 +82,18 @@ struct Q8Of256Product {
   }
 
   template <int T>
-  static SOLI_INLINE void few(const std::byte* packed, int64_t cols, const Row* rows, F32* sums) {
+  static SOLI_INLINE void few(const std::byte* packed, int64_t cols, const Row* rows, const ReadOrder& order,
+                              F32* sums) {
     constexpr int64_t kBytes = kPackedBlockBytes<Type>;
     for (int64_t block = 0; block < cols / kPanelElements; ++block, packed += kBytes) {
+      const std::byte* ahead = order.ahead_of(packed);
       const Scales scales(packed);
       I32 dots[T];
       SOLI_UNROLL
       for (int t = 0; t < T; ++t) dots[t] = S::set1_i(0);
       SOLI_UNROLL
       for (int p = 0; p < kParts; ++p) {
-        prefetch(packed + kPrefetchBytes, kBytes * p / kParts, kBytes * (p + 1) / kParts);
+        prefetch(ahead, kBytes * p / kParts, kBytes * (p + 1) / kParts);
         I32 part[T];
         SOLI_UNROLL
         for (int t = 0; t < T; ++t) part[t] = S::set1_i(0);

@@ -69,9 +69,10 @@ struct Q8Of32Product {
   }
 
   template <int T>
-  static SOLI_INLINE void few(const std::byte* packed, int64_t cols, const Row* x, F32* sums) {
+  static SOLI_INLINE void few(const std::byte* packed, int64_t cols, const Row* x, const ReadOrder& order,
+                              F32* sums) {
     for (int64_t block = 0; block < cols / kQ8BlockElements; ++block, packed += kPackedBlockBytes<Type>) {
-      prefetch(packed + kPrefetchBytes, 0, kPackedBlockBytes<Type>);
+      prefetch(order.ahead_of(packed), 0, kPackedBlockBytes<Type>);
       const int64_t b = block % kBlocks;
       I32 dots[T];
       SOLI_UNROLL

@@ -57,7 +57,8 @@ void Activations::convert_row(const kernels::KernelTable& kernels, int64_t row) 
 }
 
 void multiply_strips(const OpContext& context, const PackedMatrix& matrix, int64_t first_strip,
-                     int64_t n_strips, const Activations& x, const RowList& rows, float* const* y) {
+                     int64_t n_strips, const Activations& x, const RowList& rows, float* const* y,
+                     const std::byte* next) {
   SOLI_CHECK(rows.n <= kTileRows);
   const ActivationForm form = form_of(context, matrix);
   const int64_t n_rows = rows_of_strips(matrix, first_strip, n_strips);
@@ -68,7 +69,8 @@ void multiply_strips(const OpContext& context, const PackedMatrix& matrix, int64
                                     .cols = matrix.cols,
                                     .x = inputs.data(),
                                     .n_tokens = rows.n,
-                                    .y = y};
+                                    .y = y,
+                                    .next = next};
   if (form == ActivationForm::kF32) {
     matrix.type->matmul_f32(tile);
     return;
@@ -77,12 +79,6 @@ void multiply_strips(const OpContext& context, const PackedMatrix& matrix, int64
   for (int64_t i = 0; i < rows.n; ++i) {
     if (!x.is_finite(rows[i])) std::fill_n(y[i], n_rows, std::numeric_limits<float>::quiet_NaN());
   }
-}
-
-int64_t strips_per_piece(const OpContext& context, int64_t n_strips) {
-  constexpr int64_t kPiecesPerThread = 16;
-  const int64_t strips = n_strips / (context.team.size() * kPiecesPerThread);
-  return std::clamp<int64_t>(strips / 2 * 2, 2, 16);
 }
 
 }  // namespace soli

@@ -84,18 +84,17 @@ class RowTiles {
 
 /// y[i][r] = sum over k of W[first_strip * 16 + r][k] * x[rows[i]][k], for the matrix rows r of n_strips
 /// strips. At most kTileRows rows. y[i] points to room for those matrix rows. A row that is not finite in 8
-/// bits gives NaN.
+/// bits gives NaN. `next`, if any, are the weights that the caller will read afterwards.
 void multiply_strips(const OpContext& context, const PackedMatrix& matrix, int64_t first_strip,
-                     int64_t n_strips, const Activations& x, const RowList& rows, float* const* y);
+                     int64_t n_strips, const Activations& x, const RowList& rows, float* const* y,
+                     const std::byte* next = nullptr);
 
 /// Matrix rows that `n_strips` strips from `first_strip` on have, padding excluded.
 inline int64_t rows_of_strips(const PackedMatrix& matrix, int64_t first_strip, int64_t n_strips) {
   return std::min(n_strips * kernels::kStripRows, matrix.rows - first_strip * kernels::kStripRows);
 }
 
-/// How many strips a thread should take at a time where `n_strips` are to be done in a phase: so many pieces
-/// that the last one to finish does not keep the others waiting long, each so long that its weights are a
-/// stream. Even, since kernels take strips in pairs.
-int64_t strips_per_piece(const OpContext& context, int64_t n_strips);
+/// Strips that a thread takes at a time at least. Even, since kernels take strips in pairs.
+inline constexpr int64_t kStripsPerRange = 4;
 
 }  // namespace soli

@@ -101,8 +101,7 @@ void linear_group(OpContext& context, std::span<const Linear* const> linears, Ma
   if (x.rows == 0) return;
   const Activations activations(context, x, forms);
   const Phase phase(linears, x.rows);
-  const int64_t grain = strips_per_piece(context, phase.n_items());
-  context.team.parallel_for(phase.n_items(), grain, [&](int64_t begin, int64_t end, int) {
+  context.team.parallel_for_shrinking(phase.n_items(), kStripsPerRange, [&](int64_t begin, int64_t end, int) {
     phase.run(begin, end, [&](size_t m, const Part& part) {
       compute_part(context, *linears[m], part, activations, outputs[m]);
     });

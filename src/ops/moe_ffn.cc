@@ -11,50 +11,49 @@
 namespace soli {
 namespace {
 
-/// Strips of an item at most, so that its outputs stay in the caches of one core.
-constexpr int64_t kMaxItemStrips = 8;
+/// Floats that an item writes per matrix at most, so that they stay in the caches of one core.
+constexpr int64_t kMaxItemFloats = 12 * 1024;
 
 /// One piece of work: some strips of one expert's matrix, times some of its rows.
 struct WorkItem {
-  const ExpertWeights* expert;
-  int64_t first_strip;
-  int64_t n_strips;
-  int64_t first_call;  // index into RowsByExpert::rows and slots
-  int64_t n_calls;
+  const ExpertWeights* expert = nullptr;
+  int64_t first_strip = 0;
+  int64_t n_strips = 0;
+  int64_t first_call = 0;  // index into RowsByExpert::rows and slots
+  int64_t n_calls = 0;
 };
 
-/// The items of one phase over all leased experts: expert after expert, within one its tiles of rows, within
-/// a tile its strips.
+/// The strips of one phase over all leased experts, numbered: expert after expert, within one its tiles of
+/// rows, within a tile its strips.
 class WorkList {
  public:
   WorkList(OpContext& context, const RowsByExpert& grouped, std::span<const ExpertLease> leases,
            PackedMatrix ExpertWeights::*matrix)
       : grouped_(grouped), leases_(leases), matrix_(matrix) {
-    first_item_ = context.work_list.take<int64_t>(static_cast<int64_t>(leases.size()) + 1);
-    int64_t n_strips = 0;
-    for (const ExpertLease& lease : leases) n_strips += strips_of(lease) * tiles_of(lease).size();
-    strips_per_item_ = std::min(strips_per_piece(context, n_strips), kMaxItemStrips);
-    first_item_[0] = 0;
-    for (size_t i = 0; i < leases.size(); ++i) {
-      first_item_[i + 1] = first_item_[i] + items_per_tile(leases[i]) * tiles_of(leases[i]).size();
-    }
+    first_ = context.work_list.take<int64_t>(static_cast<int64_t>(leases.size()) + 1);
+    first_[0] = 0;
+    for (size_t i = 0; i < leases.size(); ++i)
+      first_[i + 1] = first_[i] + strips_of(leases[i]) * tiles_of(leases[i]).size();
   }
 
-  int64_t size() const { return first_item_[leases_.size()]; }
+  int64_t size() const { return first_[leases_.size()]; }
 
-  WorkItem operator[](int64_t item) const {
-    const int64_t* next = std::upper_bound(first_item_, first_item_ + leases_.size(), item);
-    const auto i = static_cast<size_t>(next - first_item_) - 1;
+  /// The longest item that begins with strip `begin`, up to `end`. Advances `begin`.
+  WorkItem take(int64_t& begin, int64_t end) const {
+    const int64_t* next = std::upper_bound(first_, first_ + leases_.size(), begin);
+    const auto i = static_cast<size_t>(next - first_) - 1;
     const ExpertLease& lease = leases_[i];
-    const int64_t within = item - first_item_[i];
     const RowTiles tiles = tiles_of(lease);
-    const int64_t tile = within / items_per_tile(lease);
-    const int64_t strip = within % items_per_tile(lease) * strips_per_item_;
-    return {.expert = &lease.weights,
-            .first_strip = strip,
-            .n_strips = std::min(strips_per_item_, strips_of(lease) - strip),
-            .first_call = grouped_.begin[static_cast<size_t>(lease.group)] + tiles.begin(tile),
-            .n_calls = tiles.end(tile) - tiles.begin(tile)};
+    const int64_t tile = (begin - first_[i]) / strips_of(lease);
+    WorkItem item;
+    item.expert = &lease.weights;
+    item.first_call = grouped_.begin[static_cast<size_t>(lease.group)] + tiles.begin(tile);
+    item.n_calls = tiles.end(tile) - tiles.begin(tile);
+    item.first_strip = (begin - first_[i]) % strips_of(lease);
+    const int64_t most = std::max<int64_t>(2, kMaxItemFloats / (item.n_calls * kernels::kStripRows) / 2 * 2);
+    item.n_strips = std::min({strips_of(lease) - item.first_strip, end - begin, most});
+    begin += item.n_strips;
+    return item;
   }
 
  private:
@@ -63,46 +62,47 @@ class WorkList {
     const auto group = static_cast<size_t>(lease.group);
     return RowTiles(grouped_.begin[group + 1] - grouped_.begin[group]);
   }
-  int64_t items_per_tile(const ExpertLease& lease) const {
-    return (strips_of(lease) + strips_per_item_ - 1) / strips_per_item_;
-  }
 
   const RowsByExpert& grouped_;
   std::span<const ExpertLease> leases_;
   PackedMatrix ExpertWeights::*matrix_;
-  int64_t* first_item_ = nullptr;  // [leases + 1]
-  int64_t strips_per_item_ = 0;
+  int64_t* first_ = nullptr;  // [leases + 1]
 };
 
 /// h[slot] = activation(gate x, up x) for the item's part of the expert's width, while it is in the caches.
-void gate_and_up(const OpContext& context, const WorkItem& item, const RowsByExpert& grouped,
-                 const Activations& x, MatrixView<float> h) {
-  constexpr int64_t kItemCols = kMaxItemStrips * kernels::kStripRows;
-  alignas(64) std::array<float, kTileRows * kItemCols> up;
+/// `next` is the item after this one, or null.
+void gate_and_up(const OpContext& context, const WorkItem& item, const WorkItem* next,
+                 const RowsByExpert& grouped, const Activations& x, MatrixView<float> h) {
+  alignas(64) std::array<float, kMaxItemFloats> up;
+  const int64_t up_stride = item.n_strips * kernels::kStripRows;
+  SOLI_CHECK(item.n_calls * up_stride <= kMaxItemFloats);
   std::array<float*, kTileRows> gate_rows;
   std::array<float*, kTileRows> up_rows;
   for (int64_t i = 0; i < item.n_calls; ++i) {
     const int32_t slot = grouped.slots[static_cast<size_t>(item.first_call + i)];
     gate_rows[static_cast<size_t>(i)] = h.row(slot) + item.first_strip * kernels::kStripRows;
-    up_rows[static_cast<size_t>(i)] = up.data() + i * kItemCols;
+    up_rows[static_cast<size_t>(i)] = up.data() + i * up_stride;
   }
   const RowList rows = {.ids = grouped.rows.data() + item.first_call, .n = item.n_calls};
-  multiply_strips(context, item.expert->gate, item.first_strip, item.n_strips, x, rows, gate_rows.data());
-  multiply_strips(context, item.expert->up, item.first_strip, item.n_strips, x, rows, up_rows.data());
+  multiply_strips(context, item.expert->gate, item.first_strip, item.n_strips, x, rows, gate_rows.data(),
+                  item.expert->up.strip(item.first_strip));
+  multiply_strips(context, item.expert->up, item.first_strip, item.n_strips, x, rows, up_rows.data(),
+                  next == nullptr ? nullptr : next->expert->gate.strip(next->first_strip));
   const int64_t n = rows_of_strips(item.expert->gate, item.first_strip, item.n_strips);
   for (size_t i = 0; i < static_cast<size_t>(item.n_calls); ++i)
     activate(context, item.expert->activation, gate_rows[i], up_rows[i], n, gate_rows[i]);
 }
 
 /// y[slot] = down h[slot] for the item's part of the hidden size.
-void down(const OpContext& context, const WorkItem& item, const RowsByExpert& grouped, const Activations& h,
-          MatrixView<float> y) {
+void down(const OpContext& context, const WorkItem& item, const WorkItem* next, const RowsByExpert& grouped,
+          const Activations& h, MatrixView<float> y) {
   const RowList slots = {.ids = grouped.slots.data() + item.first_call, .n = item.n_calls};
   std::array<float*, kTileRows> outputs;
   for (int64_t i = 0; i < item.n_calls; ++i) {
     outputs[static_cast<size_t>(i)] = y.row(slots[i]) + item.first_strip * kernels::kStripRows;
   }
-  multiply_strips(context, item.expert->down, item.first_strip, item.n_strips, h, slots, outputs.data());
+  multiply_strips(context, item.expert->down, item.first_strip, item.n_strips, h, slots, outputs.data(),
+                  next == nullptr ? nullptr : next->expert->down.strip(next->first_strip));
 }
 
 void check_shapes(std::span<const ExpertLease> leases, MatrixView<const float> x, MatrixView<float> h,
@@ -116,8 +116,14 @@ void check_shapes(std::span<const ExpertLease> leases, MatrixView<const float> x
 
 template <typename F>
 void for_each_item(OpContext& context, const WorkList& items, const F& compute) {
-  context.team.parallel_for(items.size(), 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i) compute(items[i]);
+  context.team.parallel_for_shrinking(items.size(), kStripsPerRange, [&](int64_t begin, int64_t end, int) {
+    WorkItem item = items.take(begin, end);
+    while (begin < end) {
+      const WorkItem next = items.take(begin, end);
+      compute(item, &next);
+      item = next;
+    }
+    compute(item, nullptr);
   });
 }
 
@@ -174,11 +180,14 @@ void moe_ffn(OpContext& context, const RowsByExpert& grouped, std::span<const Ex
     const Activations inputs(context, x,
                              forms_of(context, leases, {&ExpertWeights::gate, &ExpertWeights::up}));
     for_each_item(context, WorkList(context, grouped, leases, &ExpertWeights::gate),
-                  [&](const WorkItem& item) { gate_and_up(context, item, grouped, inputs, h); });
+                  [&](const WorkItem& item, const WorkItem* next) {
+                    gate_and_up(context, item, next, grouped, inputs, h);
+                  });
   }
   const Activations inner(context, h, forms_of(context, leases, {&ExpertWeights::down}));
-  for_each_item(context, WorkList(context, grouped, leases, &ExpertWeights::down),
-                [&](const WorkItem& item) { down(context, item, grouped, inner, y); });
+  for_each_item(
+      context, WorkList(context, grouped, leases, &ExpertWeights::down),
+      [&](const WorkItem& item, const WorkItem* next) { down(context, item, next, grouped, inner, y); });
 }
 
 void combine_experts(OpContext& context, std::span<const int32_t> row_begin, std::span<const int32_t> ids,

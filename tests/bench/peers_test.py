@@ -49,7 +49,12 @@ def soli_result(prefill, decode, load, f32=0, void=None):
         soli="0.1.0",
         isa="avx512",
         activations="q8",
-        ceilings={"read_bytes_per_s": 1e10, "f32_operations_per_s": 1e9, "bf16_operations_per_s": 2e9, "int8_operations_per_s": 4e9},
+        ceilings={
+            "read_bytes_per_s": 1e10,
+            "f32_operations_per_s": 1e9,
+            "bf16_operations_per_s": 2e9,
+            "int8_operations_per_s": 4e9,
+        },
         probe=[{"work": "prefill", "tokens": 512, "per_step": [step]}],
         void=void,
     )

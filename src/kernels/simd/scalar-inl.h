@@ -14,7 +14,7 @@ struct Simd {
   /// A tile of matmul, so many strips by an even number of tokens: as many accumulators as fit the registers.
   static constexpr int kTileStrips = 1;
   static constexpr int kTileTokens = 2;
-  /// Up to so many tokens, whose accumulators leave room for decoding weights on the way.
+  /// So many tokens' accumulators leave room for decoding weights on the way.
   static constexpr int kFewTokens = 1;
   /// Independent sums that hide the latency of a multiply-add or dot product (probes).
   static constexpr int kProbeSums = 4;
