@@ -106,26 +106,38 @@ struct WeightKernels {
   int64_t strip_bytes(int64_t cols) const { return kStripRows * row_bytes(cols); }
 };
 
-/// Attention of one query position over one block of keys, for all query heads that share a key/value head.
-/// Adds to a running online softmax (Milakov, Gimelshein 2018): per head m = maximum, l = sum of exp, o =
-/// weighted values.
-template <typename Kv>
-struct AttentionBlock {
-  const float* q;    // [n_heads][head_dim]
-  int64_t q_stride;  // floats between two heads
-  const Kv* k;       // [n_keys][head_dim]
-  const Kv* v;       // [n_keys][value_dim]
-  int64_t n_keys;    // visible keys of this block, at most kAttentionBlockKeys
-  int n_heads;
+/// Positions whose keys and values lie together. A page is one block of attention: the running softmax is
+/// brought up to date at multiples of this absolute position whatever the batch, so that sums group alike.
+inline constexpr int64_t kAttentionBlockKeys = 64;
+/// Queries of one tile of attention at most.
+inline constexpr int64_t kAttentionTileQueries = 64;
+
+/// Causal attention of some queries, of any rows of one sequence, over the keys and values that neighbouring
+/// kv heads of one layer have in its pages. A head's keys in a page are packed in strips,
+/// [kAttentionBlockKeys / 16][head_dim][16], so that lane i of a vector register belongs to key i of the
+/// strip; its values are [kAttentionBlockKeys][value_dim]; the next head's follow. A query's bits depend on
+/// neither the other queries of the tile nor what lies beyond its last key.
+struct AttentionTile {
+  const float* const* q;  // [n_queries] pointers to head_dim floats
+  float* const* out;      // [n_queries] pointers to value_dim floats
+  const int64_t* n_keys;  // [n_queries] the query sees keys [0, n), n > 0
+  int64_t n_queries;      // at most kAttentionTileQueries; as many for each kv head, one after another
+  int64_t n_kv_heads;
+  // Page p holds keys [p * kAttentionBlockKeys, (p + 1) * kAttentionBlockKeys).
+  const std::byte* const* pages;
+  int64_t k_offset;  // bytes from the start of a page to the first kv head's keys
+  int64_t v_offset;  // and to its values
   int64_t head_dim;
   int64_t value_dim;
-  float scale;  // multiplied onto q . k
-  float* m;     // [n_heads], -infinity before the first block
-  float* l;     // [n_heads], 0 before the first block
-  float* o;     // [n_heads][value_dim], 0 before the first block
+  float scale;       // multiplied onto q . k
+  float* workspace;  // attention_workspace_floats(head_dim, value_dim)
 };
-/// Keys are cut at multiples of this absolute position whatever the batch, so that sums always group alike.
-inline constexpr int64_t kAttentionBlockKeys = 64;
+
+/// Floats that a tile of attention needs for its own use.
+constexpr int64_t attention_workspace_floats(int64_t head_dim, int64_t value_dim) {
+  const int64_t padded = (value_dim + kStripRows - 1) / kStripRows * kStripRows;
+  return kAttentionTileQueries * (head_dim + padded + kAttentionBlockKeys);
+}
 
 using half = uint16_t;  // bits of an IEEE 754 binary16
 
@@ -163,8 +175,9 @@ struct KernelTable {
   /// Widening and rounding (to nearest, ties to even) copies.
   void (*f32_to_f16)(const float* x, int64_t n, half* out);
   void (*f16_to_f32)(const half* x, int64_t n, float* out);
-  void (*attention_f32)(const AttentionBlock<float>& block);
-  void (*attention_f16)(const AttentionBlock<half>& block);
+  /// Attention over pages of f32 or f16 numbers.
+  void (*attention_f32)(const AttentionTile& tile);
+  void (*attention_f16)(const AttentionTile& tile);
 
   /// XOR of the 64-bit words of [bytes, bytes + n), n a multiple of 8: the cost of reading alone.
   uint64_t (*read_checksum)(const std::byte* bytes, int64_t n);

@@ -1,35 +1,77 @@
 #include "ops/attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <limits>
 
 namespace soli {
 namespace {
 
-using kernels::AttentionBlock;
+using kernels::AttentionTile;
 using kernels::half;
+using kernels::kAttentionTileQueries;
+using kernels::kStripRows;
 
-/// Where one layer's keys and values of one kv head begin in a page.
-std::byte* key_block(const AttentionParams& params, std::byte* page, int64_t kv_head) {
+/// Multiply-adds below which a range is not worth another thread.
+constexpr int64_t kMultipliesPerRange = 200'000;
+/// Items that a batch is cut into at least, if it can be, so that threads end together.
+constexpr int64_t kItemsPerThread = 2;
+/// A cache line: what threads write lies in different ones.
+constexpr int64_t kLineFloats = 16;
+/// Rows whose keys are written together: neighbours lie in the same strips.
+constexpr int64_t kRowsPerStore = 8;
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t round_up(int64_t n, int64_t unit) { return ceil_div(n, unit) * unit; }
+
+/// Bytes from the start of a page to the keys of one kv head.
+int64_t key_offset(const AttentionParams& params, int64_t kv_head) {
   const KvShape& shape = params.shape;
-  return page + params.layer_offset + kv_head * kKvPagePositions * shape.head_dim * bytes_of(shape.type);
+  return params.layer_offset + kv_head * kKvPagePositions * shape.head_dim * bytes_of(shape.type);
 }
 
-std::byte* value_block(const AttentionParams& params, std::byte* page, int64_t kv_head) {
+int64_t value_offset(const AttentionParams& params, int64_t kv_head) {
   const KvShape& shape = params.shape;
   const int64_t keys = shape.n_kv_heads * kKvPagePositions * shape.head_dim;
-  return page + params.layer_offset +
-         (keys + kv_head * kKvPagePositions * shape.value_dim) * bytes_of(shape.type);
+  return params.layer_offset + (keys + kv_head * kKvPagePositions * shape.value_dim) * bytes_of(shape.type);
 }
 
-void store_numbers(const kernels::KernelTable& kernels, KvType type, const float* x, int64_t n,
-                   std::byte* block, int64_t slot) {
-  if (type == KvType::kF16) {
-    kernels.f32_to_f16(x, n, reinterpret_cast<half*>(block) + slot * n);
-  } else {
-    std::memcpy(block + slot * n * 4, x, static_cast<size_t>(n) * 4);
+/// Writes x [n] to every `step`-th number from `to` on.
+template <typename T>
+void scatter(const T* x, int64_t n, int64_t step, T* to) {
+  for (int64_t i = 0; i < n; ++i) to[i * step] = x[i];
+}
+
+/// Writes a key [n] to its lane of a strip [n][kStripRows].
+void store_key(const kernels::KernelTable& kernels, KvType type, const float* x, int64_t n, std::byte* lane) {
+  if (type == KvType::kF32) return scatter(x, n, kStripRows, reinterpret_cast<float*>(lane));
+  std::array<half, 64> part;
+  constexpr auto kPart = static_cast<int64_t>(part.size());
+  for (int64_t i = 0; i < n; i += kPart) {
+    const int64_t n_part = std::min(kPart, n - i);
+    kernels.f32_to_f16(x + i, n_part, part.data());
+    scatter(part.data(), n_part, kStripRows, reinterpret_cast<half*>(lane) + i * kStripRows);
   }
+}
+
+void store_value(const kernels::KernelTable& kernels, KvType type, const float* x, int64_t n, std::byte* to) {
+  if (type == KvType::kF16) {
+    kernels.f32_to_f16(x, n, reinterpret_cast<half*>(to));
+  } else {
+    std::memcpy(to, x, static_cast<size_t>(n) * sizeof(float));
+  }
+}
+
+void store_head(const kernels::KernelTable& kernels, const AttentionParams& params, const AttentionRow& row,
+                int64_t kv_head, const float* k, const float* v) {
+  const KvShape& shape = params.shape;
+  std::byte* page = row.pages[static_cast<size_t>(row.position / kKvPagePositions)];
+  const int64_t slot = row.position % kKvPagePositions;
+  const int64_t key = slot / kStripRows * kStripRows * shape.head_dim + slot % kStripRows;
+  store_key(kernels, shape.type, k, shape.head_dim,
+            page + key_offset(params, kv_head) + key * bytes_of(shape.type));
+  store_value(kernels, shape.type, v, shape.value_dim,
+              page + value_offset(params, kv_head) + slot * shape.value_dim * bytes_of(shape.type));
 }
 
 void check_rows(const AttentionParams& params, std::span<const AttentionRow> rows) {
@@ -41,44 +83,135 @@ void check_rows(const AttentionParams& params, std::span<const AttentionRow> row
   }
 }
 
-/// The running softmax of all heads of a row: m and l are [n_heads].
-struct Softmax {
-  float* m;
-  float* l;
+/// One tile of work: neighbouring rows of one sequence with neighbouring heads of the groups of neighbouring
+/// kv heads.
+struct Item {
+  int64_t row;
+  int64_t n_rows;
+  int64_t kv_head;
+  int64_t n_kv_heads;
+  int64_t head;  // within each group
+  int64_t n_heads;
 };
 
-template <typename Kv>
-void attend(const AttentionParams& params, const AttentionRow& row, int64_t kv_head, const float* q,
-            Softmax state, float* out, void (*kernel)(const AttentionBlock<Kv>&)) {
-  const KvShape& shape = params.shape;
-  const int64_t group = params.n_heads / shape.n_kv_heads;
-  const int64_t first_head = kv_head * group;
-  AttentionBlock<Kv> block{.q = q + first_head * shape.head_dim,
-                           .q_stride = shape.head_dim,
-                           .k = nullptr,
-                           .v = nullptr,
-                           .n_keys = 0,
-                           .n_heads = static_cast<int>(group),
-                           .head_dim = shape.head_dim,
-                           .value_dim = shape.value_dim,
-                           .scale = params.scale,
-                           .m = state.m + first_head,
-                           .l = state.l + first_head,
-                           .o = out + first_head * shape.value_dim};
-  std::fill_n(block.m, group, -std::numeric_limits<float>::infinity());
-  std::fill_n(block.l, group, 0.0F);
-  std::fill_n(block.o, group * shape.value_dim, 0.0F);
-  for (int64_t page = 0; page * kKvPagePositions <= row.position; ++page) {
-    std::byte* memory = row.pages[static_cast<size_t>(page)];
-    block.k = reinterpret_cast<const Kv*>(key_block(params, memory, kv_head));
-    block.v = reinterpret_cast<const Kv*>(value_block(params, memory, kv_head));
-    block.n_keys = std::min(kKvPagePositions, row.position + 1 - page * kKvPagePositions);
-    kernel(block);
+/// Attention of one batch.
+class Attention {
+ public:
+  Attention(OpContext& context, const AttentionParams& params, std::span<const AttentionRow> rows,
+            MatrixView<const float> q, MatrixView<float> out)
+      : context_(context),
+        params_(params),
+        rows_(rows),
+        q_(q),
+        out_(out),
+        group_(params.n_heads / params.shape.n_kv_heads) {
+    n_heads_max_ = std::min(group_, kAttentionTileQueries);
+    int64_t n_tiles = 0;
+    for_each_tile([&](int64_t, int64_t) { ++n_tiles; });
+    const int64_t n_threads = context.team.size();
+    n_kv_heads_max_ = std::max<int64_t>(1, params.shape.n_kv_heads * n_tiles / (kItemsPerThread * n_threads));
+    const int64_t head_parts = ceil_div(n_threads, n_tiles * params.shape.n_kv_heads);
+    n_heads_max_ = std::min(n_heads_max_, ceil_div(group_, std::min(group_, head_parts)));
   }
-  for (int64_t h = 0; h < group; ++h) {
-    for (int64_t d = 0; d < shape.value_dim; ++d) block.o[h * shape.value_dim + d] /= block.l[h];
+
+  void run() {
+    int64_t n_items = 0;
+    for_each_item([&](const Item&) { ++n_items; });
+    const int64_t n_floats = round_up(
+        kernels::attention_workspace_floats(params_.shape.head_dim, params_.shape.value_dim), kLineFloats);
+    const int64_t n_item_floats =
+        round_up(n_items * int64_t{sizeof(Item)} / int64_t{sizeof(float)}, kLineFloats);
+    auto* workspaces = context_.scratch.take<float>(context_.team.size() * n_floats + n_item_floats);
+    auto* items = reinterpret_cast<Item*>(workspaces + context_.team.size() * n_floats);
+    // The last rows of a sequence have the most keys: they come first, so that no thread ends with them.
+    Item* last = items + n_items;
+    for_each_item([&](const Item& item) { *--last = item; });
+    context_.team.parallel_for(n_items, grain(n_items), [&](int64_t begin, int64_t end, int member) {
+      for (int64_t i = begin; i < end; ++i) attend(items[i], workspaces + member * n_floats);
+    });
   }
-}
+
+ private:
+  /// Calls visit(row, n_rows) for runs of rows of one sequence that fit a tile.
+  template <typename Visit>
+  void for_each_tile(Visit visit) const {
+    const int64_t n_rows_max = kAttentionTileQueries / n_heads_max_;
+    int64_t row = 0;
+    while (row < q_.rows) {
+      const int64_t first = row;
+      const auto* pages = rows_[static_cast<size_t>(first)].pages.data();
+      const int64_t end = std::min(q_.rows, first + n_rows_max);
+      while (row < end && rows_[static_cast<size_t>(row)].pages.data() == pages) ++row;
+      visit(first, row - first);
+    }
+  }
+
+  template <typename Visit>
+  void for_each_item(Visit visit) const {
+    const int64_t n_kv_heads = params_.shape.n_kv_heads;
+    for_each_tile([&](int64_t row, int64_t n_rows) {
+      const int64_t room = kAttentionTileQueries / (n_rows * n_heads_max_);
+      const int64_t n_together = std::clamp<int64_t>(room, 1, n_kv_heads_max_);
+      for (int64_t kv_head = 0; kv_head < n_kv_heads; kv_head += n_together) {
+        for (int64_t head = 0; head < group_; head += n_heads_max_) {
+          visit(Item{row, n_rows, kv_head, std::min(n_together, n_kv_heads - kv_head), head,
+                     std::min(n_heads_max_, group_ - head)});
+        }
+      }
+    });
+  }
+
+  int64_t grain(int64_t n_items) const {
+    int64_t n_keys = 0;
+    for (const AttentionRow& row : rows_) n_keys += row.position + 1;
+    const int64_t multiplies = n_keys * params_.n_heads * (params_.shape.head_dim + params_.shape.value_dim);
+    return std::clamp<int64_t>(kMultipliesPerRange * n_items / multiplies, 1, n_items);
+  }
+
+  void attend(const Item& item, float* workspace) const {
+    const KvShape& shape = params_.shape;
+    std::array<const float*, kAttentionTileQueries> q;
+    std::array<float*, kAttentionTileQueries> out;
+    std::array<int64_t, kAttentionTileQueries> n_keys;
+    size_t n = 0;
+    for (int64_t kv_head = item.kv_head; kv_head < item.kv_head + item.n_kv_heads; ++kv_head) {
+      const int64_t first_head = kv_head * group_ + item.head;
+      for (int64_t row = item.row; row < item.row + item.n_rows; ++row) {
+        for (int64_t head = first_head; head < first_head + item.n_heads; ++head, ++n) {
+          q[n] = q_.row(row) + head * shape.head_dim;
+          out[n] = out_.row(row) + head * shape.value_dim;
+          n_keys[n] = rows_[static_cast<size_t>(row)].position + 1;
+        }
+      }
+    }
+    const AttentionTile tile = {.q = q.data(),
+                                .out = out.data(),
+                                .n_keys = n_keys.data(),
+                                .n_queries = static_cast<int64_t>(n),
+                                .n_kv_heads = item.n_kv_heads,
+                                .pages = rows_[static_cast<size_t>(item.row)].pages.data(),
+                                .k_offset = key_offset(params_, item.kv_head),
+                                .v_offset = value_offset(params_, item.kv_head),
+                                .head_dim = shape.head_dim,
+                                .value_dim = shape.value_dim,
+                                .scale = params_.scale,
+                                .workspace = workspace};
+    if (shape.type == KvType::kF16) {
+      context_.kernels.attention_f16(tile);
+    } else {
+      context_.kernels.attention_f32(tile);
+    }
+  }
+
+  OpContext& context_;
+  const AttentionParams& params_;
+  const std::span<const AttentionRow> rows_;
+  const MatrixView<const float> q_;
+  const MatrixView<float> out_;
+  const int64_t group_;         // heads that share a kv head
+  int64_t n_heads_max_ = 0;     // of a group in one item
+  int64_t n_kv_heads_max_ = 0;  // in one item
+};
 
 }  // namespace
 
@@ -90,16 +223,11 @@ void store_kv(OpContext& context, const AttentionParams& params, std::span<const
   SOLI_CHECK(k.rows == n_rows && k.cols == shape.n_kv_heads * shape.head_dim, "keys {} x {}", k.rows, k.cols);
   SOLI_CHECK(v.rows == n_rows && v.cols == shape.n_kv_heads * shape.value_dim, "values {} x {}", v.rows,
              v.cols);
-  context.team.parallel_for(n_rows, 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t r = begin; r < end; ++r) {
-      const AttentionRow& row = rows[static_cast<size_t>(r)];
-      std::byte* page = row.pages[static_cast<size_t>(row.position / kKvPagePositions)];
-      const int64_t slot = row.position % kKvPagePositions;
-      for (int64_t h = 0; h < shape.n_kv_heads; ++h) {
-        store_numbers(context.kernels, shape.type, k.row(r) + h * shape.head_dim, shape.head_dim,
-                      key_block(params, page, h), slot);
-        store_numbers(context.kernels, shape.type, v.row(r) + h * shape.value_dim, shape.value_dim,
-                      value_block(params, page, h), slot);
+  context.team.parallel_for(n_rows, kRowsPerStore, [&](int64_t begin, int64_t end, int) {
+    for (int64_t h = 0; h < shape.n_kv_heads; ++h) {
+      for (int64_t r = begin; r < end; ++r) {
+        store_head(context.kernels, params, rows[static_cast<size_t>(r)], h, k.row(r) + h * shape.head_dim,
+                   v.row(r) + h * shape.value_dim);
       }
     }
   });
@@ -116,20 +244,7 @@ void attention(OpContext& context, const AttentionParams& params, std::span<cons
              q.cols);
   SOLI_CHECK(out.rows == n_rows && out.cols == params.n_heads * shape.value_dim, "output {} x {}", out.rows,
              out.cols);
-  auto* state = context.scratch.take<float>(n_rows * params.n_heads * 2);
-  context.team.parallel_for(n_rows * shape.n_kv_heads, 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t item = begin; item < end; ++item) {
-      const int64_t r = item / shape.n_kv_heads;
-      const int64_t kv_head = item % shape.n_kv_heads;
-      const AttentionRow& row = rows[static_cast<size_t>(r)];
-      const Softmax softmax{state + 2 * r * params.n_heads, state + (2 * r + 1) * params.n_heads};
-      if (shape.type == KvType::kF16) {
-        attend(params, row, kv_head, q.row(r), softmax, out.row(r), context.kernels.attention_f16);
-      } else {
-        attend(params, row, kv_head, q.row(r), softmax, out.row(r), context.kernels.attention_f32);
-      }
-    }
-  });
+  if (n_rows > 0) Attention(context, params, rows, q, out).run();
 }
 
 }  // namespace soli

@@ -22,14 +22,15 @@ struct KvShape {
   int64_t head_dim = 0;   // of keys
   int64_t value_dim = 0;  // of values
 
-  /// One layer's part of a page: keys [n_kv_heads][kKvPagePositions][head_dim], then values alike with
-  /// value_dim.
+  /// One layer's part of a page: keys [n_kv_heads][kKvPagePositions / 16][head_dim][16], packed so that
+  /// neighbouring positions are the lanes of a vector, then values [n_kv_heads][kKvPagePositions][value_dim].
   int64_t layer_page_bytes() const {
     return n_kv_heads * kKvPagePositions * (head_dim + value_dim) * bytes_of(type);
   }
 };
 
-/// One row's place in its sequence, and the pages of that sequence: positions [0, position] are visible.
+/// One row's place in its sequence, and the pages of that sequence: positions [0, position] are visible. Rows
+/// of one sequence share one array of pages, by which they are known; they are fastest side by side.
 struct AttentionRow {
   int64_t position;
   std::span<std::byte* const>
@@ -51,7 +52,8 @@ void store_kv(OpContext& context, const AttentionParams& params, std::span<const
 /// Causal attention of every row over positions [0, row.position] of its own sequence: q is [rows][n_heads *
 /// head_dim], out is [rows][n_heads * value_dim]. Keys are taken in blocks cut at absolute multiples of
 /// kAttentionBlockKeys, in ascending order, with an online softmax: no matrix of context size exists, and the
-/// bits of a row depend on neither its batch, nor its chunk, nor the number of threads.
+/// bits of a row depend on neither its batch, nor its chunk, nor the number of threads. Neighbouring rows of
+/// a sequence and heads of a group share what is read.
 void attention(OpContext& context, const AttentionParams& params, std::span<const AttentionRow> rows,
                MatrixView<const float> q, MatrixView<float> out);
 

@@ -121,24 +121,60 @@ TEST_P(Attention, EqualsTheDefinition) {
   }
 }
 
-TEST_P(Attention, BatchAndThreadsDoNotChangeARow) {
+TEST_P(Attention, ChunksAndThreadsDoNotChangeARow) {
   ThreadTeam one(1);
   OpContext plain{one, *GetParam()};
-  for (KvType type : {KvType::kF32, KvType::kF16}) {
-    const Sequence s(plain, params_of(type, 2, 3, 40, 40), 150, 5);
+  for (const auto& [type, n_kv_heads, ratio] : {std::tuple{KvType::kF32, 2, 3},
+                                                {KvType::kF16, 2, 3},
+                                                {KvType::kF16, 5, 1},
+                                                {KvType::kF16, 1, 4},
+                                                {KvType::kF32, 1, 66}}) {
+    SCOPED_TRACE(fmt::format("{} kv heads, ratio {}", n_kv_heads, ratio));
+    const Sequence s(plain, params_of(type, n_kv_heads, ratio, 24, 20), 150, 5);
     const auto all = s.run(plain, 0, 150);
-    const auto row_floats = static_cast<size_t>(6 * 40);
-    for (int64_t position : {0, 1, 63, 64, 65, 127, 128, 149}) {
-      const auto alone = s.run(plain, position, position + 1);
-      EXPECT_EQ(
-          std::memcmp(alone.data(), all.data() + static_cast<size_t>(position) * row_floats, row_floats * 4),
-          0);
-    }
-    for (int n_threads = 2; n_threads <= 4; ++n_threads) {
+    for (const int n_threads : {1, 2, 4}) {
       ThreadTeam team(n_threads);
       OpContext context{team, *GetParam()};
-      EXPECT_TRUE(same_bits(s.run(context, 0, 150), all));
+      for (const int64_t chunk : {1, 7, 16, 70}) {
+        std::vector<float> chunks;
+        for (int64_t begin = 0; begin < 150; begin += chunk) {
+          const auto part = s.run(context, begin, std::min<int64_t>(150, begin + chunk));
+          chunks.insert(chunks.end(), part.begin(), part.end());
+        }
+        EXPECT_TRUE(same_bits(chunks, all)) << n_threads << " threads, chunks of " << chunk;
+      }
     }
+  }
+}
+
+TEST_P(Attention, SequencesOfABatchDoNotMeet) {
+  for (int n_threads : {1, 2, 3}) {
+    ThreadTeam team(n_threads);
+    OpContext context{team, *GetParam()};
+    const AttentionParams params = params_of(KvType::kF16, 3, 2, 20, 24);
+    const Sequence a(context, params, 130, 1);
+    const Sequence b(context, params, 70, 2);
+    const Sequence c(context, params, 3, 3);
+    const int64_t q_cols = params.n_heads * params.shape.head_dim;
+    const int64_t out_cols = params.n_heads * params.shape.value_dim;
+    std::vector<AttentionRow> rows;
+    std::vector<float> q, expected;
+    const auto append = [&](const Sequence& s, int64_t begin, int64_t end) {
+      const auto s_rows = s.rows(begin, end);
+      rows.insert(rows.end(), s_rows.begin(), s_rows.end());
+      q.insert(q.end(), s.q.begin() + begin * q_cols, s.q.begin() + end * q_cols);
+      const auto out = s.run(context, begin, end);
+      expected.insert(expected.end(), out.begin(), out.end());
+    };
+    append(c, 2, 3);
+    append(a, 129, 130);
+    append(b, 0, 70);
+    append(a, 60, 64);
+    append(c, 0, 2);
+    const auto n_rows = static_cast<int64_t>(rows.size());
+    std::vector<float> out(static_cast<size_t>(n_rows * out_cols));
+    attention(context, params, rows, {q.data(), n_rows, q_cols}, {out.data(), n_rows, out_cols});
+    EXPECT_TRUE(same_bits(out, expected)) << n_threads << " threads";
   }
 }
 

@@ -14,6 +14,8 @@ struct Simd {
   static constexpr int kTileTokens = 4;
   static constexpr int kFewTokens = 2;
   static constexpr int kProbeSums = 6;
+  static constexpr int kQueryTile = 4;
+  static constexpr int kAccumulators = 4;
 #if defined(SOLI_ISA_HAS_VNNI)
   static constexpr int kDotOffset = 128;
 #else

@@ -14,6 +14,8 @@ struct Simd {
   static constexpr int kTileTokens = 6;
   static constexpr int kFewTokens = 4;
   static constexpr int kProbeSums = 12;
+  static constexpr int kQueryTile = 4;
+  static constexpr int kAccumulators = 16;
   static constexpr int kDotOffset = 128;  // VNNI multiplies unsigned weights
 
   static SOLI_INLINE F32 set1(float x) { return {_mm512_set1_ps(x)}; }

@@ -18,6 +18,10 @@ struct Simd {
   static constexpr int kFewTokens = 1;
   /// Independent sums that hide the latency of a multiply-add or dot product (probes).
   static constexpr int kProbeSums = 4;
+  /// Queries that attention takes at a time.
+  static constexpr int kQueryTile = 1;
+  /// Accumulators of attention: as many as hide the latency of the multiply-add and leave registers.
+  static constexpr int kAccumulators = 1;
   /// What dot_i8 wants added to each weight byte (modulo 256) if some may be negative.
   static constexpr int kDotOffset = 0;
 
