@@ -65,7 +65,6 @@ DirectFile::DirectFile(const File& file) : file_(&file), descriptor_(open_direct
   if (descriptor_ < 0) {
     spdlog::debug("{}: not read past the page cache: {}", file.path(), std::strerror(errno));
   }
-  ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_RANDOM);
 }
 
 DirectFile::DirectFile(DirectFile&& other) noexcept

@@ -15,8 +15,7 @@ class DirectFile {
   /// where it is not, the system refuses (EINVAL) and reads go through the page cache.
   static constexpr int64_t kAlignment = 4096;
 
-  /// Never fails: what cannot be read directly is read through the page cache, which a debug log tells. The
-  /// File's own reads are no longer read ahead, which would bring in much that nobody wants.
+  /// Never fails: what cannot be read directly is read through the page cache, which a debug log tells.
   explicit DirectFile(const File& file);
   DirectFile(DirectFile&& other) noexcept;
   DirectFile& operator=(DirectFile&&) = delete;

@@ -20,8 +20,8 @@ class File {
   File& operator=(File&& other) noexcept;
   ~File();
 
-  /// Fills all of `out` from `offset`; fails with kMalformed ("ends early") past the end of the file, or
-  /// kIo. Both name the offset.
+  /// Fills all of `out` from `offset`. Nothing is read ahead: ask in large pieces. Fails with kMalformed
+  /// ("ends early") past the end of the file, or kIo; both name the offset.
   Status read(int64_t offset, std::span<std::byte> out) const;
 
   int64_t size() const { return size_; }

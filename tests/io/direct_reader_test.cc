@@ -126,6 +126,22 @@ TEST_P(DirectReaders, LeaveThePageCacheAlone) {
   EXPECT_FALSE(direct.is_cached(0, 100'000));
 }
 
+TEST_P(DirectReaders, FindNothingThatWasOnlyReadAhead) {
+  const DirectFile direct(*file_);
+  if (direct.descriptor() < 0 || direct.is_cached(0, kBytes)) GTEST_SKIP() << "not on this file system";
+  // As the metadata of a model are read: in order, through the page cache.
+  std::vector<std::byte> piece(10'000);
+  for (int i = 0; i < 30; ++i) ASSERT_TRUE(file_->read(i * 10'000, piece));
+  EXPECT_TRUE(direct.is_cached(0, 300'000));
+  EXPECT_FALSE(direct.is_cached(320'000, 4096));
+  DirectReader reader(1, GetParam());
+  const Room room = make_room(400'000);
+  reader.submit({&direct, 0, 300'000, room.get(), 0});
+  EXPECT_TRUE(reader.holds_cached());
+  ASSERT_TRUE(reader.wait().data);
+  EXPECT_FALSE(direct.is_cached(320'000, 4096)) << "reading what is there brings in nothing more";
+}
+
 TEST_P(DirectReaders, TakeWhatIsInThePageCacheFromThere) {
   const DirectFile direct(*file_);
   std::vector<std::byte> first(500'000);
