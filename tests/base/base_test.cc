@@ -76,6 +76,23 @@ TEST(ThreadTeam, CoversEveryItemOnceForAnyTeamAndGrain) {
   }
 }
 
+TEST(ThreadTeam, ShrinkingRangesCoverEveryItemOnceInMultiplesOfTheGrain) {
+  for (const int n_threads : {1, 2, 3}) {
+    ThreadTeam team(n_threads);
+    for (const int64_t n : {0, 1, 3, 4, 5, 100, 1003}) {
+      std::vector<std::atomic<int>> seen(static_cast<size_t>(n));
+      team.parallel_for_shrinking(n, 4, [&](int64_t begin, int64_t end, int member) {
+        EXPECT_TRUE(0 <= member && member < n_threads);
+        EXPECT_LT(begin, end);
+        EXPECT_EQ(begin % 4, 0);
+        EXPECT_TRUE(end % 4 == 0 || end == n);
+        for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
+      });
+      for (const std::atomic<int>& times : seen) EXPECT_EQ(times, 1);
+    }
+  }
+}
+
 TEST(ThreadTeam, ManyPhasesInARowAndAfterSleeping) {
   ThreadTeam team(4);
   std::atomic<int64_t> sum{0};
