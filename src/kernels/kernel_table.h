@@ -77,8 +77,8 @@ struct MatmulTile {
   const std::byte* next = nullptr;
 };
 
-/// What one ISA can do with one weight type. The file kernels/quant/<type>-inl.h states the type's block
-/// layout, its canonical arithmetic and its plain scalar oracle.
+/// What one ISA can do with one weight type. The file kernels/quant/types/<type>-inl.h states the type's
+/// block layout, its canonical arithmetic and its plain scalar oracle.
 struct WeightKernels {
   std::string_view name;   // as GGUF tools write it: "Q8_0"
   uint32_t gguf_type;      // ggml type id of the GGUF specification

@@ -15,23 +15,11 @@
 #include "kernels/product_q8_of_256-inl.h"
 #include "kernels/product_q8_of_32-inl.h"
 // Weight types. Some share a table of values, others the packing of their scales.
+#include "kernels/quant/floats-inl.h"
 #include "kernels/quant/k_quant-inl.h"
 #include "kernels/quant/table4-inl.h"
-// Each stands alone.
-#include "kernels/quant/floats-inl.h"
-#include "kernels/quant/iq4_nl-inl.h"
-#include "kernels/quant/iq4_xs-inl.h"
-#include "kernels/quant/mxfp4-inl.h"
-#include "kernels/quant/q2_k-inl.h"
-#include "kernels/quant/q3_k-inl.h"
-#include "kernels/quant/q4_0-inl.h"
-#include "kernels/quant/q4_1-inl.h"
-#include "kernels/quant/q4_k-inl.h"
-#include "kernels/quant/q5_0-inl.h"
-#include "kernels/quant/q5_1-inl.h"
-#include "kernels/quant/q5_k-inl.h"
-#include "kernels/quant/q6_k-inl.h"
-#include "kernels/quant/q8_0-inl.h"
+// All of types/, one file each: cmake/weight_types.cmake writes this list into the build tree.
+#include "kernels/quant/weight_types-inl.h"
 // Products of weight types with others.
 #include "kernels/product_bf16-inl.h"
 #include "kernels/product_f32-inl.h"

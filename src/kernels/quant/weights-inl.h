@@ -75,13 +75,19 @@ constexpr WeightKernels bf16_kernels() {
   return kernels;
 }
 
-inline constexpr WeightKernels kWeights[] = {
-    weight_kernels<F32Weights>(), weight_kernels<F16Weights>(), bf16_kernels(),
-    weight_kernels<Q4_0>(),       weight_kernels<Q4_1>(),       weight_kernels<Q5_0>(),
-    weight_kernels<Q5_1>(),       weight_kernels<Q8_0>(),       weight_kernels<Q2_K>(),
-    weight_kernels<Q3_K>(),       weight_kernels<Q4_K>(),       weight_kernels<Q5_K>(),
-    weight_kernels<Q6_K>(),       weight_kernels<IQ4_NL>(),     weight_kernels<IQ4_XS>(),
-    weight_kernels<MXFP4>(),
+// What the build finds in types/ (weight_types-inl.h): each file has to define the type of its name.
+template <typename Type>
+inline constexpr bool kIsDefined = requires {
+  sizeof(Type);
 };
+#define SOLI_CHECK_WEIGHT_TYPE(Type, file) \
+  struct Type;                             \
+  static_assert(kIsDefined<Type>, "src/kernels/quant/types/" file " has to define struct " #Type);
+SOLI_WEIGHT_TYPES(SOLI_CHECK_WEIGHT_TYPE)
+
+/// In no particular order.
+#define SOLI_WEIGHT_KERNELS(Type, file) weight_kernels<Type>(),
+inline constexpr WeightKernels kWeights[] = {weight_kernels<F32Weights>(), weight_kernels<F16Weights>(),
+                                             bf16_kernels(), SOLI_WEIGHT_TYPES(SOLI_WEIGHT_KERNELS)};
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE
