@@ -71,6 +71,22 @@ SOLI_INLINE void set_nibble(uint8_t* q, int i, int nibble) {
   q[i % 16] = static_cast<uint8_t>(i < 16 ? nibble : q[i % 16] | nibble << 4);  // the low ones are set first
 }
 
+/// Dword i of 64 from 64 bytes per row of two-bit numbers: a half of 128 elements takes 32 bytes, and its
+/// element e has the bit pair e / 32 of byte e % 32.
+SOLI_INLINE I32 bit_pairs(const std::byte* packed, int i) {
+  const I32 fours = S::load_i(packed + (i / 32 * 8 + i % 8) * 64);
+  return S::and_i(S::shift_right(fours, i % 32 / 8 * 2), S::set1_i(0x03030303));
+}
+
+/// The same in plain C++: element i of 256.
+SOLI_INLINE int bit_pair_at(const uint8_t* q, int i) {
+  return q[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+}
+/// Where it was zero.
+SOLI_INLINE void set_bit_pair(uint8_t* q, int i, int pair) {
+  q[i / 128 * 32 + i % 32] |= static_cast<uint8_t>(pair << i % 128 / 32 * 2);
+}
+
 /// Bit 4 of the bytes of dword i, from 32 bits per row, bit e for element e.
 SOLI_INLINE I32 fifth_bits(I32 high, int i) {
   // Bit j moves to 8 j: of the four copies, shifted by 0, 7, 14 and 21, one puts it there.

@@ -24,8 +24,7 @@ struct Q2_K : AffineNumbers {
     for (int i = 0; i < 256; ++i) {
       const float scale = float_of_half(block.d) * static_cast<float>(block.scales[i / 16] & 15);
       const float minimum = float_of_half(block.d_minimum) * static_cast<float>(block.scales[i / 16] >> 4);
-      const int q = block.q[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
-      out[i] = scale * static_cast<float>(q) - minimum;
+      out[i] = scale * static_cast<float>(bit_pair_at(block.q, i)) - minimum;
     }
   }
 
@@ -38,9 +37,7 @@ struct Q2_K : AffineNumbers {
       block->scales[part] = static_cast<uint8_t>(affine.scales[part] | affine.minima[part] << 4);
     }
     __builtin_memset(block->q, 0, sizeof block->q);
-    for (int i = 0; i < 256; ++i) {
-      block->q[i / 128 * 32 + i % 32] |= static_cast<uint8_t>(affine.q[i] << i % 128 / 32 * 2);
-    }
+    for (int i = 0; i < 256; ++i) set_bit_pair(block->q, i, affine.q[i]);
   }
 
   static constexpr int kParts = 16;
@@ -57,8 +54,7 @@ struct Q2_K : AffineNumbers {
     SOLI_INLINE I32 minimum(int p) const { return bits_at(fours[p / 4], p % 4 * 8 + 4, 4); }
   };
   static SOLI_INLINE I32 bytes(const std::byte* packed, int i) {
-    const std::byte* pairs = packed + (16 + i / 32 * 32) * kStripRows + i % 8 * 64;
-    return S::and_i(S::shift_right(S::load_i(pairs), i % 32 / 8 * 2), S::set1_i(0x03030303));
+    return bit_pairs(packed + 16 * kStripRows, i);
   }
 };
 

@@ -26,7 +26,7 @@ struct Q3_K : OffsetNumbers<4> {
   static void dequantize_block(const Block& block, float* out) {
     const float d = float_of_half(block.d);
     for (int i = 0; i < 256; ++i) {
-      const int low = block.q[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+      const int low = bit_pair_at(block.q, i);
       const int high = block.high[i % 32] >> i / 32 & 1;
       out[i] = d * static_cast<float>(block.scale(i / 16) - 32) * static_cast<float>((low | high << 2) - 4);
     }
@@ -43,7 +43,7 @@ struct Q3_K : OffsetNumbers<4> {
       block->scales[8 + part % 4] |= static_cast<uint8_t>(scale >> 4 << part / 4 * 2);
     }
     for (int i = 0; i < 256; ++i) {
-      block->q[i / 128 * 32 + i % 32] |= static_cast<uint8_t>((symmetric.q[i] & 3) << i % 128 / 32 * 2);
+      set_bit_pair(block->q, i, symmetric.q[i] & 3);
       block->high[i % 32] |= static_cast<uint8_t>(symmetric.q[i] >> 2 << i / 32);
     }
   }
@@ -64,8 +64,7 @@ struct Q3_K : OffsetNumbers<4> {
     }
   };
   static SOLI_INLINE I32 bytes(const std::byte* packed, int i) {
-    const std::byte* pairs = packed + (32 + i / 32 * 32) * kStripRows + i % 8 * 64;
-    const I32 low = S::and_i(S::shift_right(S::load_i(pairs), i % 32 / 8 * 2), S::set1_i(0x03030303));
+    const I32 low = bit_pairs(packed + 32 * kStripRows, i);
     const I32 high = S::and_i(S::shift_right(S::load_i(packed + i % 8 * 64), i / 8), S::set1_i(0x01010101));
     return S::or_i(low, S::shift_left(high, 2));
   }
