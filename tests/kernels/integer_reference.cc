@@ -118,6 +118,13 @@ void decode_iq4_xs(const std::byte* p, IntegerBlock& b) {
   for (int e = 0; e < 256; ++e) b.numbers[e] = kIq4[nibble(p + 8 + e / 32 * 16, e % 32)];
 }
 
+void decode_tq2_0(const std::byte* p, IntegerBlock& b) {
+  b.d = half_at(p + 64);
+  b.scales[0] = 1;
+  for (int e = 0; e < 256; ++e)
+    b.numbers[e] = (byte_at(p, e / 128 * 32 + e % 32) >> (e % 128 / 32 * 2) & 3) - 1;
+}
+
 /// The integers that a block contributes: sums over its parts, weighted by their scales and minima.
 struct Dots {
   int64_t dots = 0;
@@ -162,6 +169,9 @@ IntegerBlock decode_integers(uint32_t gguf_type, const std::byte* bytes) {
       break;
     case 23:
       decode_iq4_xs(bytes, b);
+      break;
+    case 35:
+      decode_tq2_0(bytes, b);
       break;
     case 2:
     case 3:
