@@ -20,11 +20,11 @@ inline constexpr int kPanelElements = 256;
 /// Tokens for which a strip is decoded once.
 inline constexpr int kMaxPassTokens = 96;
 /// How far ahead of a strip's reader its bytes are asked for: enough to hide the latency of memory.
-inline constexpr int64_t kPrefetchBytes = 10240;
+inline constexpr int64_t kPrefetchBytes = 6144;
 
-/// Asks for the lines that hold [begin, end) of `bytes`.
-SOLI_INLINE void prefetch(const std::byte* bytes, int64_t begin, int64_t end) {
-  for (int64_t i = begin / 64 * 64; i < end; i += 64) __builtin_prefetch(bytes + i);
+/// Asks for the lines of `n` bytes.
+SOLI_INLINE void prefetch(const std::byte* bytes, int64_t n) {
+  for (int64_t i = 0; i < n; i += 64) __builtin_prefetch(bytes + i);
 }
 
 /// The order in which a tile's weights are read: up to `end`, then on from `next`.
@@ -132,7 +132,7 @@ inline void matmul_many(const MatmulTile& tile) {
         const std::byte* strip = tile.strips + min_of(first + s, n_strips - 1) * strip_bytes;
         int64_t ahead = packed_bytes_of<Weights>(k) + kPrefetchBytes;
         if (ahead >= strip_bytes) ahead += (kStrips - 1) * strip_bytes;  // on to the strips after these
-        prefetch(strip + ahead, 0, packed_bytes_of<Weights>(n_k));
+        prefetch(strip + ahead, packed_bytes_of<Weights>(n_k));
         Product::decode(strip + packed_bytes_of<Weights>(k), n_k, pass.panels[s]);
       }
       pass.template add_panels<S::kTileTokens>(k, n_k, 0);

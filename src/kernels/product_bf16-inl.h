@@ -49,7 +49,7 @@ struct Bf16Product {
   static SOLI_INLINE void few(const std::byte* packed, int64_t cols, const Row* x, const ReadOrder& order,
                               F32* sums) {
     for (int64_t i = 0; i < cols / 2; ++i, packed += 64) {
-      prefetch(order.ahead_of(packed), 0, 64);
+      prefetch(order.ahead_of(packed), 64);
       const I32 weights = S::load_i(packed);
       SOLI_UNROLL
       for (int t = 0; t < T; ++t) sums[t] = S::dot_bf16(sums[t], weights, S::broadcast_i(x[t] + 2 * i));

@@ -74,7 +74,7 @@ struct F32Product : F32Panels {
                               F32* sums) {
     for (int64_t k = 0; k < cols; ++k) {
       const std::byte* weights_of_k = packed + packed_bytes_of<Type>(k);
-      prefetch(order.ahead_of(weights_of_k), 0, kPackedBlockBytes<Type>);
+      prefetch(order.ahead_of(weights_of_k), kPackedBlockBytes<Type>);
       const F32 weights = Type::load(packed, k);
       SOLI_UNROLL
       for (int t = 0; t < T; ++t) sums[t] = S::fma(weights, S::broadcast(x[t] + k), sums[t]);

@@ -86,14 +86,14 @@ struct Q8Of256Product {
                               F32* sums) {
     constexpr int64_t kBytes = kPackedBlockBytes<Type>;
     for (int64_t block = 0; block < cols / kPanelElements; ++block, packed += kBytes) {
-      const std::byte* ahead = order.ahead_of(packed);
+      // At once: spread over the block, these cost a fifth of the bandwidth.
+      prefetch(order.ahead_of(packed), kBytes);
       const Scales scales(packed);
       I32 dots[T];
       SOLI_UNROLL
       for (int t = 0; t < T; ++t) dots[t] = S::set1_i(0);
       SOLI_UNROLL
       for (int p = 0; p < kParts; ++p) {
-        prefetch(ahead, kBytes * p / kParts, kBytes * (p + 1) / kParts);
         I32 part[T];
         SOLI_UNROLL
         for (int t = 0; t < T; ++t) part[t] = S::set1_i(0);

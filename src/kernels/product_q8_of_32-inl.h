@@ -72,7 +72,7 @@ struct Q8Of32Product {
   static SOLI_INLINE void few(const std::byte* packed, int64_t cols, const Row* x, const ReadOrder& order,
                               F32* sums) {
     for (int64_t block = 0; block < cols / kQ8BlockElements; ++block, packed += kPackedBlockBytes<Type>) {
-      prefetch(order.ahead_of(packed), 0, kPackedBlockBytes<Type>);
+      prefetch(order.ahead_of(packed), kPackedBlockBytes<Type>);
       const int64_t b = block % kBlocks;
       I32 dots[T];
       SOLI_UNROLL
