@@ -11,33 +11,27 @@
 //   Panel            kPanelElements decoded weights of a strip
 //   decode           fills a Panel from packed blocks
 //   add_panel<N, T>  adds N decoded panels times T tokens to sums [T][N][16]
-//   few<T>           a whole strip times T tokens, decoding on the way
+//   few<N, T>        N whole strips times T tokens, to sums [T][N], decoding on the way
 //   kFewTokens       the largest T of few; for up to two such tiles it is the faster way; 0: never
+//   kFewStrips       the largest N of few, a power of two
+//   kPrefetchBytes   how far ahead of its reader few asks for each strip's bytes: enough to hide the latency
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
 inline constexpr int kPanelElements = 256;
 /// Tokens for which a strip is decoded once.
 inline constexpr int kMaxPassTokens = 96;
-/// How far ahead of a strip's reader its bytes are asked for: enough to hide the latency of memory.
-inline constexpr int64_t kPrefetchBytes = 6144;
+/// Strips that products with little to do for each line read side by side: one stream alone gets two thirds
+/// of what the memory gives.
+inline constexpr int kStreams = 4;
+inline constexpr int64_t kStreamPrefetchBytes = 3072;
+/// How far ahead of their reader the bytes of panels are asked for.
+inline constexpr int64_t kPanelPrefetchBytes = 6144;
 
 /// Asks for the lines of `n` bytes.
 SOLI_INLINE void prefetch(const std::byte* bytes, int64_t n) {
   for (int64_t i = 0; i < n; i += 64) __builtin_prefetch(bytes + i);
 }
-
-/// The order in which a tile's weights are read: up to `end`, then on from `next`.
-struct ReadOrder {
-  const std::byte* end;
-  const std::byte* next;
-
-  /// What will be read kPrefetchBytes after `packed`.
-  SOLI_INLINE const std::byte* ahead_of(const std::byte* packed) const {
-    const std::byte* ahead = packed + kPrefetchBytes;
-    return ahead < end ? ahead : next + (ahead - end);
-  }
-};
 
 template <typename Type>
 inline constexpr int64_t kPackedBlockBytes = int64_t{kStripRows} *
@@ -51,40 +45,82 @@ SOLI_INLINE int64_t packed_bytes_of(int64_t n_k) {
 
 SOLI_INLINE int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/// The strip at `row` times T tokens from `first` on.
-template <typename Product, int T>
-inline void few_tokens(const MatmulTile& tile, const std::byte* strip, int64_t row, int64_t first,
-                       const ReadOrder& order) {
+/// Strips side by side, of which each is read as a stream of its own.
+struct StripGroup {
+  const std::byte* first;
+  int64_t strip_bytes;
+  const std::byte* next;  // the first strip that is read after these
+
+  SOLI_INLINE const std::byte* strip(int s, int64_t offset) const { return first + s * strip_bytes + offset; }
+  /// What will be read when strip s is through to `offset`, which may lie beyond its end.
+  SOLI_INLINE const std::byte* ahead(int s, int64_t offset) const {
+    return (offset < strip_bytes ? first + offset : next + (offset - strip_bytes)) + s * strip_bytes;
+  }
+};
+
+/// A tile that few<N, T> works through.
+struct FewTile {
+  const MatmulTile& tile;
+  int64_t strip_bytes;
+  int64_t n_strips;
+
+  template <int N>
+  StripGroup group(int64_t strip) const {
+    const std::byte* first = tile.strips + strip * strip_bytes;
+    const bool last = strip + N >= n_strips && tile.next != nullptr;
+    return {first, strip_bytes, last ? tile.next : first + N * strip_bytes};
+  }
+};
+
+template <typename Product, int N, int T>
+inline void strips_times_tokens(const FewTile& few, int64_t strip, int64_t first) {
   typename Product::Row x[T];
-  F32 sums[T];
+  F32 sums[T][N];
   SOLI_UNROLL
   for (int t = 0; t < T; ++t) {
-    x[t] = static_cast<typename Product::Row>(tile.x[first + t]);
-    sums[t] = S::set1(0.0F);
+    x[t] = static_cast<typename Product::Row>(few.tile.x[first + t]);
+    SOLI_UNROLL
+    for (int s = 0; s < N; ++s) sums[t][s] = S::set1(0.0F);
   }
-  Product::template few<T>(strip, tile.cols, x, order, sums);
-  SOLI_UNROLL
-  for (int t = 0; t < T; ++t) store_up_to(tile.y[first + t] + row, sums[t], tile.n_rows - row);
+  Product::template few<N, T>(few.group<N>(strip), few.tile.cols, x, sums);
+  for (int s = 0; s < N; ++s) {
+    const int64_t row = (strip + s) * kStripRows;
+    for (int t = 0; t < T; ++t) store_up_to(few.tile.y[first + t] + row, sums[t][s], few.tile.n_rows - row);
+  }
 }
 
-/// The strip at `row` times the tokens from `first` on, in tiles of T and then of one smaller number.
+/// Strips [strip, end) times T tokens, N side by side and then smaller powers of two.
+template <typename Product, int N, int T>
+inline void group_times_tokens(const FewTile& few, int64_t strip, int64_t end, int64_t first) {
+  for (; strip + N <= end; strip += N) strips_times_tokens<Product, N, T>(few, strip, first);
+  if constexpr (N > 1) group_times_tokens<Product, N / 2, T>(few, strip, end, first);
+}
+
+/// The largest power of two, N at most, whose sums for T tokens fit the registers.
+template <int N, int T>
+constexpr int strips_beside() {
+  if constexpr (N == 1 || N * T <= S::kAccumulators)
+    return N;
+  else
+    return strips_beside<N / 2, T>();
+}
+
+/// Strips [strip, end) times the tokens from `first` on, in tiles of T and then of one smaller number.
 template <typename Product, int T>
-inline void strip_times_few(const MatmulTile& tile, const std::byte* strip, int64_t row, int64_t first,
-                            const ReadOrder& order) {
-  for (; first + T <= tile.n_tokens; first += T) few_tokens<Product, T>(tile, strip, row, first, order);
-  if constexpr (T > 1) strip_times_few<Product, T - 1>(tile, strip, row, first, order);
+inline void group_times_few(const FewTile& few, int64_t strip, int64_t end, int64_t first) {
+  for (; first + T <= few.tile.n_tokens; first += T)
+    group_times_tokens<Product, strips_beside<Product::kFewStrips, T>(), T>(few, strip, end, first);
+  if constexpr (T > 1) group_times_few<Product, T - 1>(few, strip, end, first);
 }
 
-/// Strip after strip, so that the weights are one stream from memory; a second tile of tokens finds the strip
-/// in the caches.
+/// Group after group of strips; a second tile of tokens finds the group in the caches.
 template <typename Product>
 inline void matmul_few(const MatmulTile& tile) {
-  const int64_t strip_bytes = packed_bytes_of<typename Product::Weights>(tile.cols);
-  const std::byte* strip = tile.strips;
-  const std::byte* end = strip + (tile.n_rows + kStripRows - 1) / kStripRows * strip_bytes;
-  const ReadOrder order{end, tile.next == nullptr ? end : tile.next};
-  for (int64_t row = 0; row < tile.n_rows; row += kStripRows, strip += strip_bytes)
-    strip_times_few<Product, Product::kFewTokens>(tile, strip, row, 0, order);
+  const int64_t n_strips = (tile.n_rows + kStripRows - 1) / kStripRows;
+  const FewTile few{tile, packed_bytes_of<typename Product::Weights>(tile.cols), n_strips};
+  for (int64_t strip = 0; strip < n_strips; strip += Product::kFewStrips)
+    group_times_few<Product, Product::kFewTokens>(few, strip, min_of(strip + Product::kFewStrips, n_strips),
+                                                  0);
 }
 
 /// The tokens of one pass. A last odd one is computed twice.
@@ -130,7 +166,7 @@ inline void matmul_many(const MatmulTile& tile) {
       const int64_t n_k = min_of(tile.cols - k, kPanelElements);
       for (int s = 0; s < kStrips; ++s) {  // past the last strip, it is computed again
         const std::byte* strip = tile.strips + min_of(first + s, n_strips - 1) * strip_bytes;
-        int64_t ahead = packed_bytes_of<Weights>(k) + kPrefetchBytes;
+        int64_t ahead = packed_bytes_of<Weights>(k) + kPanelPrefetchBytes;
         if (ahead >= strip_bytes) ahead += (kStrips - 1) * strip_bytes;  // on to the strips after these
         prefetch(strip + ahead, packed_bytes_of<Weights>(n_k));
         Product::decode(strip + packed_bytes_of<Weights>(k), n_k, pass.panels[s]);

@@ -10,6 +10,8 @@ struct Bf16Product {
   using Weights = Bf16Weights;
   using Row = const uint16_t*;
   static constexpr int kFewTokens = S::kFewTokens;
+  static constexpr int kFewStrips = kStreams;
+  static constexpr int64_t kPrefetchBytes = kStreamPrefetchBytes;
 
   struct Panel {
     int32_t pairs[kPanelElements / 2 * kStripRows];
@@ -45,14 +47,21 @@ struct Bf16Product {
     }
   }
 
-  template <int T>
-  static SOLI_INLINE void few(const std::byte* packed, int64_t cols, const Row* x, const ReadOrder& order,
-                              F32* sums) {
-    for (int64_t i = 0; i < cols / 2; ++i, packed += 64) {
-      prefetch(order.ahead_of(packed), 64);
-      const I32 weights = S::load_i(packed);
+  template <int N, int T>
+  static SOLI_INLINE void few(const StripGroup& strips, int64_t cols, const Row* x, F32 (*sums)[N]) {
+    for (int64_t i = 0; i < cols / 2; ++i) {
+      I32 weights[N];
       SOLI_UNROLL
-      for (int t = 0; t < T; ++t) sums[t] = S::dot_bf16(sums[t], weights, S::broadcast_i(x[t] + 2 * i));
+      for (int s = 0; s < N; ++s) {
+        prefetch(strips.ahead(s, i * 64 + kPrefetchBytes), 64);
+        weights[s] = S::load_i(strips.strip(s, i * 64));
+      }
+      SOLI_UNROLL
+      for (int t = 0; t < T; ++t) {
+        const I32 activations = S::broadcast_i(x[t] + 2 * i);
+        SOLI_UNROLL
+        for (int s = 0; s < N; ++s) sums[t][s] = S::dot_bf16(sums[t][s], weights[s], activations);
+      }
     }
   }
 };

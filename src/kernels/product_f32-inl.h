@@ -59,6 +59,8 @@ struct F32Product : F32Panels {
   using Weights = Type;
   static constexpr bool kSingleNumbers = requires { Type::kSingleNumbers; };
   static constexpr int kFewTokens = kSingleNumbers ? S::kFewTokens : 0;
+  static constexpr int kFewStrips = kStreams;
+  static constexpr int64_t kPrefetchBytes = kStreamPrefetchBytes;
 
   static inline void decode(const std::byte* packed, int64_t n_k, Panel& panel) {
     if constexpr (kSingleNumbers) {
@@ -69,15 +71,21 @@ struct F32Product : F32Panels {
     }
   }
 
-  template <int T>
-  static SOLI_INLINE void few(const std::byte* packed, int64_t cols, const Row* x, const ReadOrder& order,
-                              F32* sums) {
+  template <int N, int T>
+  static SOLI_INLINE void few(const StripGroup& strips, int64_t cols, const Row* x, F32 (*sums)[N]) {
     for (int64_t k = 0; k < cols; ++k) {
-      const std::byte* weights_of_k = packed + packed_bytes_of<Type>(k);
-      prefetch(order.ahead_of(weights_of_k), kPackedBlockBytes<Type>);
-      const F32 weights = Type::load(packed, k);
+      F32 weights[N];
       SOLI_UNROLL
-      for (int t = 0; t < T; ++t) sums[t] = S::fma(weights, S::broadcast(x[t] + k), sums[t]);
+      for (int s = 0; s < N; ++s) {
+        prefetch(strips.ahead(s, packed_bytes_of<Type>(k) + kPrefetchBytes), kPackedBlockBytes<Type>);
+        weights[s] = Type::load(strips.strip(s, 0), k);
+      }
+      SOLI_UNROLL
+      for (int t = 0; t < T; ++t) {
+        const F32 activation = S::broadcast(x[t] + k);
+        SOLI_UNROLL
+        for (int s = 0; s < N; ++s) sums[t][s] = S::fma(weights[s], activation, sums[t][s]);
+      }
     }
   }
 };

@@ -20,6 +20,8 @@ struct Q8Of256Product {
   using Row = const Q8Of256Block*;
   using Scales = typename Type::Scales;
   static constexpr int kFewTokens = S::kFewTokens;
+  static constexpr int kFewStrips = 1;  // one of them has many dots to do for each line that it reads
+  static constexpr int64_t kPrefetchBytes = 6144;
   static constexpr int kParts = Type::kParts;
   static constexpr int kPartDwords = 64 / kParts;
   /// Whether the sums of the activations matter: for minima, or for the offset of bytes.
@@ -81,13 +83,14 @@ struct Q8Of256Product {
     }
   }
 
-  template <int T>
-  static SOLI_INLINE void few(const std::byte* packed, int64_t cols, const Row* rows, const ReadOrder& order,
-                              F32* sums) {
+  template <int N, int T>
+  static SOLI_INLINE void few(const StripGroup& strips, int64_t cols, const Row* rows, F32 (*sums)[N]) {
+    static_assert(N == 1);
     constexpr int64_t kBytes = kPackedBlockBytes<Type>;
-    for (int64_t block = 0; block < cols / kPanelElements; ++block, packed += kBytes) {
+    for (int64_t block = 0; block < cols / kPanelElements; ++block) {
       // At once: spread over the block, these cost a fifth of the bandwidth.
-      prefetch(order.ahead_of(packed), kBytes);
+      prefetch(strips.ahead(0, block * kBytes + kPrefetchBytes), kBytes);
+      const std::byte* packed = strips.strip(0, block * kBytes);
       const Scales scales(packed);
       I32 dots[T];
       SOLI_UNROLL
@@ -120,7 +123,7 @@ struct Q8Of256Product {
       SOLI_UNROLL
       for (int t = 0; t < T; ++t) {
         const Q8Of256Block& x = rows[t][block];
-        sums[t] = fold(dots[t], weighted_sums(pairs, x), scales.d, d_minimum, x, sums[t]);
+        sums[t][0] = fold(dots[t], weighted_sums(pairs, x), scales.d, d_minimum, x, sums[t][0]);
       }
     }
   }

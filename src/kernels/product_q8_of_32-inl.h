@@ -16,6 +16,8 @@ struct Q8Of32Product {
   using Weights = Type;
   using Row = const Q8Of32Block*;
   static constexpr int kFewTokens = S::kFewTokens;
+  static constexpr int kFewStrips = kStreams;
+  static constexpr int64_t kPrefetchBytes = kStreamPrefetchBytes;
   static constexpr int kBlocks = kPanelElements / kQ8BlockElements;
 
   struct Panel {
@@ -68,29 +70,42 @@ struct Q8Of32Product {
     }
   }
 
-  template <int T>
-  static SOLI_INLINE void few(const std::byte* packed, int64_t cols, const Row* x, const ReadOrder& order,
-                              F32* sums) {
-    for (int64_t block = 0; block < cols / kQ8BlockElements; ++block, packed += kPackedBlockBytes<Type>) {
-      prefetch(order.ahead_of(packed), kPackedBlockBytes<Type>);
+  template <int N, int T>
+  static SOLI_INLINE void few(const StripGroup& strips, int64_t cols, const Row* x, F32 (*sums)[N]) {
+    constexpr int64_t kBytes = kPackedBlockBytes<Type>;
+    for (int64_t block = 0; block < cols / kQ8BlockElements; ++block) {
+      const int64_t offset = block * kBytes;
       const int64_t b = block % kBlocks;
-      I32 dots[T];
+      I32 dots[T][N];
       SOLI_UNROLL
-      for (int t = 0; t < T; ++t) dots[t] = start_of(x[t][block / kBlocks], b);
+      for (int s = 0; s < N; ++s) prefetch(strips.ahead(s, offset + kPrefetchBytes), kBytes);
+      SOLI_UNROLL
+      for (int t = 0; t < T; ++t) {
+        const I32 start = start_of(x[t][block / kBlocks], b);
+        SOLI_UNROLL
+        for (int s = 0; s < N; ++s) dots[t][s] = start;
+      }
       SOLI_UNROLL
       for (int i = 0; i < 8; ++i) {
-        const I32 bytes = Type::bytes(packed, i);
+        I32 bytes[N];
+        SOLI_UNROLL
+        for (int s = 0; s < N; ++s) bytes[s] = Type::bytes(strips.strip(s, offset), i);
         SOLI_UNROLL
         for (int t = 0; t < T; ++t) {
-          const int8_t* values = x[t][block / kBlocks].values + b * kQ8BlockElements;
-          dots[t] = Type::dot(dots[t], bytes, S::broadcast_i(values + i * 4));
+          const I32 four = S::broadcast_i(x[t][block / kBlocks].values + b * kQ8BlockElements + i * 4);
+          SOLI_UNROLL
+          for (int s = 0; s < N; ++s) dots[t][s] = Type::dot(dots[t][s], bytes[s], four);
         }
       }
-      const F32 scale = Type::scale(packed);
-      F32 minimum = scale;
-      if constexpr (Type::kMinima) minimum = Type::minimum(packed);
       SOLI_UNROLL
-      for (int t = 0; t < T; ++t) sums[t] = fold(dots[t], scale, minimum, x[t][block / kBlocks], b, sums[t]);
+      for (int s = 0; s < N; ++s) {
+        const F32 scale = Type::scale(strips.strip(s, offset));
+        F32 minimum = scale;
+        if constexpr (Type::kMinima) minimum = Type::minimum(strips.strip(s, offset));
+        SOLI_UNROLL
+        for (int t = 0; t < T; ++t)
+          sums[t][s] = fold(dots[t][s], scale, minimum, x[t][block / kBlocks], b, sums[t][s]);
+      }
     }
   }
 
