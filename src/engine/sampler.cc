@@ -145,7 +145,16 @@ int32_t Sampler::draw() {
 }
 
 int32_t argmax(std::span<const float> logits) {
-  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  std::array<float, 16> maxima;  // side by side, in vector registers
+  maxima.fill(-std::numeric_limits<float>::infinity());
+  size_t i = 0;
+  for (; i + maxima.size() <= logits.size(); i += maxima.size()) {
+    for (size_t j = 0; j < maxima.size(); ++j) maxima[j] = std::max(maxima[j], logits[i + j]);
+  }
+  for (; i < logits.size(); ++i) maxima[0] = std::max(maxima[0], logits[i]);
+  const float maximum = *std::max_element(maxima.begin(), maxima.end());
+  const auto place = std::find(logits.begin(), logits.end(), maximum);
+  return place == logits.end() ? 0 : static_cast<int32_t>(place - logits.begin());
 }
 
 double log_probability(std::span<const float> logits, int32_t token) {

@@ -34,6 +34,7 @@ constinit const KernelTable kTable = {
     .isa = SOLI_STRINGIFY(SOLI_ISA_NAMESPACE),
     .weights = kWeights,
     .rms_norm = rms_norm,
+    .all_finite = all_finite,
     .softmax = softmax,
     .sigmoid = sigmoid,
     .swiglu = swiglu,

@@ -86,7 +86,7 @@ SOLI_INLINE I32 to_q8(F32 x, F32 scale) {
 /// to 0.
 SOLI_INLINE F32 divisor_of(float scale) { return S::set1(scale > 0 ? scale : kInfinity); }
 
-SOLI_INLINE bool all_finite(const float* x, int64_t n) {
+inline bool all_finite(const float* x, int64_t n) {
   F32 nothing = S::set1(0.0F);  // 0 * x is NaN for infinities and NaN
   for (int64_t i = 0; i < n; i += kLanes) nothing = S::fma(S::load(x + i), S::set1(0.0F), nothing);
   return S::reduce_add(nothing) == 0.0F;

@@ -1,13 +1,14 @@
 #include "model/forward.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
 #include "base/check.h"
+#include "ops/attention_inputs.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
-#include "ops/rope.h"
 
 namespace soli {
 namespace {
@@ -41,16 +42,18 @@ class Step {
   Result<StepOutput> run() {
     if (hooks_.probe != nullptr) hooks_.probe->on_batch(batch_);
     embed();
+    fill_rotations(context_, model_.rope(), workspace_.positions, view(Buffer::kRotations));
+    rms_norm(context_, view(Buffer::kHidden), model_.layer(0).attention_norm, epsilon(),
+             view(Buffer::kNormed));
     for (int64_t layer = 0; layer < spec_.n_layers; ++layer) {
       enter(Phase::kAttention);
       const LayerWeights& weights = model_.layer(layer);
-      normalise(weights.attention_norm);
       attend(layer, weights);
-      add_sublayer();
-      normalise(weights.ffn_norm);
+      add_sublayer_and_norm(weights.ffn_norm);
       SOLI_RETURN_IF_ERROR(feed_forward(layer, weights));
-      add_sublayer();
+      if (layer + 1 < spec_.n_layers) add_sublayer_and_norm(model_.layer(layer + 1).attention_norm);
     }
+    add(context_, view(Buffer::kHidden), view(Buffer::kSublayer), view(Buffer::kHidden));
     enter(Phase::kHead);
     const StepOutput computed = output();
     enter(Phase::kOther);
@@ -74,13 +77,10 @@ class Step {
     });
   }
 
-  void normalise(std::span<const float> weight) {
-    rms_norm(context_, view(Buffer::kHidden), weight, epsilon(), view(Buffer::kNormed));
-  }
-
-  /// hidden += sub-layer's output.
-  void add_sublayer() {
-    add(context_, view(Buffer::kHidden), view(Buffer::kSublayer), view(Buffer::kHidden));
+  /// hidden += sub-layer's output; normed = the next sub-layer's input.
+  void add_sublayer_and_norm(std::span<const float> weight) {
+    add_and_norm(context_, view(Buffer::kHidden), view(Buffer::kSublayer), weight, epsilon(),
+                 view(Buffer::kNormed));
   }
 
   void attend(int64_t layer, const LayerWeights& weights) {
@@ -90,31 +90,19 @@ class Step {
     const std::array<const Linear*, 3> maps = {&weights.q, &weights.k, &weights.v};
     const std::array<MatrixView<float>, 3> outputs = {q, k, v};
     linear_group(context_, maps, view(Buffer::kNormed), outputs);
-    normalise_heads(weights.q_norm, q);
-    normalise_heads(weights.k_norm, k);
-    rope(context_, model_.rope(), workspace_.positions, q, q);
-    rope(context_, model_.rope(), workspace_.positions, k, k);
     const AttentionParams params = {.shape = kv_.shape,
                                     .layer_offset = kv_.layer_offset(layer),
                                     .n_heads = spec_.n_heads,
                                     .scale = 1.0F / std::sqrt(static_cast<float>(spec_.head_dim))};
-    store_kv(context_, params, workspace_.attention_rows, k, v);
+    const QueryKeyTransform transform = {.q_norm = weights.q_norm,
+                                         .k_norm = weights.k_norm,
+                                         .epsilon = epsilon(),
+                                         .rope = model_.rope(),
+                                         .rotations = view(Buffer::kRotations)};
+    transform_and_store(context_, params, transform, workspace_.attention_rows, q, k, v);
     const MatrixView<float> mixed = view(Buffer::kMixed);
     attention(context_, params, workspace_.attention_rows, q, mixed);
     linear(context_, weights.o, mixed, view(Buffer::kSublayer));
-  }
-
-  void normalise_heads(std::span<const float> weight, MatrixView<float> x) {
-    switch (spec_.qk_norm) {
-      case QkNorm::kNone:
-        return;
-      case QkNorm::kPerHead:
-        rms_norm_heads(context_, x, weight, epsilon(), x);
-        return;
-      case QkNorm::kWholeRow:
-        rms_norm(context_, x, weight, epsilon(), x);
-        return;
-    }
   }
 
   Status feed_forward(int64_t layer, const LayerWeights& weights) {
@@ -220,11 +208,12 @@ class Step {
     rms_norm(context_, gathered, model_.global().output_norm, epsilon(), gathered);
     const MatrixView<float> logits = workspace_.view(Buffer::kLogits, n_wanted);
     linear(context_, model_.output(), gathered, logits);
-    for (int64_t i = 0; i < n_wanted; ++i) {
-      const bool finite =
-          std::all_of(logits.row(i), logits.row(i) + logits.cols, [](float x) { return std::isfinite(x); });
-      if (!finite) workspace_.row_failed[static_cast<size_t>(wanted[static_cast<size_t>(i)])] = 1;
-    }
+    context_.team.parallel_for(n_wanted, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        if (context_.kernels.all_finite(logits.row(i), logits.cols)) continue;
+        workspace_.row_failed[static_cast<size_t>(wanted[static_cast<size_t>(i)])] = 1;
+      }
+    });
     return {logits, gathered};
   }
 

@@ -23,6 +23,7 @@ Workspace::Regions Workspace::plan(const ModelSpec& spec, const Limits& limits, 
   add(kQuery, rows, spec.n_heads * spec.head_dim);
   add(kKey, rows, spec.n_kv_heads * spec.head_dim);
   add(kValue, rows, spec.n_kv_heads * spec.value_dim);
+  add(kRotations, rows, spec.rope_dims);
   add(kMixed, rows, spec.n_heads * spec.value_dim);
   const int64_t n_dense_layers = spec.n_layers - spec.n_moe_layers();
   const int64_t width = std::max(n_dense_layers > 0 ? spec.ffn_width : 0, spec.shared_expert_width);

@@ -33,6 +33,7 @@ class Workspace {
     kQuery,          // [rows][n_heads * head_dim]
     kKey,            // [rows][n_kv_heads * head_dim]
     kValue,          // [rows][n_kv_heads * value_dim]
+    kRotations,      // [rows][rotated elements of a head] of the step's positions
     kMixed,          // [rows][n_heads * value_dim] output of attention
     kSublayer,       // [rows][hidden] what a sub-layer adds
     kGate,           // [rows][widest dense or shared feed-forward]

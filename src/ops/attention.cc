@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+
+#include "ops/kv_page.h"
 
 namespace soli {
 namespace {
 
 using kernels::AttentionTile;
-using kernels::half;
 using kernels::kAttentionTileQueries;
-using kernels::kStripRows;
 
 /// Multiply-adds below which a range is not worth another thread.
 constexpr int64_t kMultipliesPerRange = 200'000;
@@ -18,70 +17,8 @@ constexpr int64_t kMultipliesPerRange = 200'000;
 constexpr int64_t kItemsPerThread = 2;
 /// A cache line: what threads write lies in different ones.
 constexpr int64_t kLineFloats = 16;
-/// Rows whose keys are written together: neighbours lie in the same strips.
-constexpr int64_t kRowsPerStore = 8;
-
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t n, int64_t unit) { return ceil_div(n, unit) * unit; }
-
-/// Bytes from the start of a page to the keys of one kv head.
-int64_t key_offset(const AttentionParams& params, int64_t kv_head) {
-  const KvShape& shape = params.shape;
-  return params.layer_offset + kv_head * kKvPagePositions * shape.head_dim * bytes_of(shape.type);
-}
-
-int64_t value_offset(const AttentionParams& params, int64_t kv_head) {
-  const KvShape& shape = params.shape;
-  const int64_t keys = shape.n_kv_heads * kKvPagePositions * shape.head_dim;
-  return params.layer_offset + (keys + kv_head * kKvPagePositions * shape.value_dim) * bytes_of(shape.type);
-}
-
-/// Writes x [n] to every `step`-th number from `to` on.
-template <typename T>
-void scatter(const T* x, int64_t n, int64_t step, T* to) {
-  for (int64_t i = 0; i < n; ++i) to[i * step] = x[i];
-}
-
-/// Writes a key [n] to its lane of a strip [n][kStripRows].
-void store_key(const kernels::KernelTable& kernels, KvType type, const float* x, int64_t n, std::byte* lane) {
-  if (type == KvType::kF32) return scatter(x, n, kStripRows, reinterpret_cast<float*>(lane));
-  std::array<half, 64> part;
-  constexpr auto kPart = static_cast<int64_t>(part.size());
-  for (int64_t i = 0; i < n; i += kPart) {
-    const int64_t n_part = std::min(kPart, n - i);
-    kernels.f32_to_f16(x + i, n_part, part.data());
-    scatter(part.data(), n_part, kStripRows, reinterpret_cast<half*>(lane) + i * kStripRows);
-  }
-}
-
-void store_value(const kernels::KernelTable& kernels, KvType type, const float* x, int64_t n, std::byte* to) {
-  if (type == KvType::kF16) {
-    kernels.f32_to_f16(x, n, reinterpret_cast<half*>(to));
-  } else {
-    std::memcpy(to, x, static_cast<size_t>(n) * sizeof(float));
-  }
-}
-
-void store_head(const kernels::KernelTable& kernels, const AttentionParams& params, const AttentionRow& row,
-                int64_t kv_head, const float* k, const float* v) {
-  const KvShape& shape = params.shape;
-  std::byte* page = row.pages[static_cast<size_t>(row.position / kKvPagePositions)];
-  const int64_t slot = row.position % kKvPagePositions;
-  const int64_t key = slot / kStripRows * kStripRows * shape.head_dim + slot % kStripRows;
-  store_key(kernels, shape.type, k, shape.head_dim,
-            page + key_offset(params, kv_head) + key * bytes_of(shape.type));
-  store_value(kernels, shape.type, v, shape.value_dim,
-              page + value_offset(params, kv_head) + slot * shape.value_dim * bytes_of(shape.type));
-}
-
-void check_rows(const AttentionParams& params, std::span<const AttentionRow> rows) {
-  const KvShape& shape = params.shape;
-  SOLI_CHECK(shape.n_kv_heads > 0 && shape.head_dim > 0 && shape.value_dim > 0);
-  for (const AttentionRow& row : rows) {
-    SOLI_CHECK(row.position >= 0 && row.position / kKvPagePositions < static_cast<int64_t>(row.pages.size()),
-               "position {} with {} pages", row.position, row.pages.size());
-  }
-}
 
 /// One tile of work: neighbouring rows of one sequence with neighbouring heads of the groups of neighbouring
 /// kv heads.
@@ -214,24 +151,6 @@ class Attention {
 };
 
 }  // namespace
-
-void store_kv(OpContext& context, const AttentionParams& params, std::span<const AttentionRow> rows,
-              MatrixView<const float> k, MatrixView<const float> v) {
-  const KvShape& shape = params.shape;
-  const auto n_rows = static_cast<int64_t>(rows.size());
-  check_rows(params, rows);
-  SOLI_CHECK(k.rows == n_rows && k.cols == shape.n_kv_heads * shape.head_dim, "keys {} x {}", k.rows, k.cols);
-  SOLI_CHECK(v.rows == n_rows && v.cols == shape.n_kv_heads * shape.value_dim, "values {} x {}", v.rows,
-             v.cols);
-  context.team.parallel_for(n_rows, kRowsPerStore, [&](int64_t begin, int64_t end, int) {
-    for (int64_t h = 0; h < shape.n_kv_heads; ++h) {
-      for (int64_t r = begin; r < end; ++r) {
-        store_head(context.kernels, params, rows[static_cast<size_t>(r)], h, k.row(r) + h * shape.head_dim,
-                   v.row(r) + h * shape.value_dim);
-      }
-    }
-  });
-}
 
 void attention(OpContext& context, const AttentionParams& params, std::span<const AttentionRow> rows,
                MatrixView<const float> q, MatrixView<float> out) {

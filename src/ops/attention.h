@@ -44,11 +44,6 @@ struct AttentionParams {
   float scale = 1;           // 1 / sqrt(head_dim) in most families
 };
 
-/// Writes the rows' keys [rows][n_kv_heads * head_dim] and values [rows][n_kv_heads * value_dim] to their
-/// pages.
-void store_kv(OpContext& context, const AttentionParams& params, std::span<const AttentionRow> rows,
-              MatrixView<const float> k, MatrixView<const float> v);
-
 /// Causal attention of every row over positions [0, row.position] of its own sequence: q is [rows][n_heads *
 /// head_dim], out is [rows][n_heads * value_dim]. Keys are taken in blocks cut at absolute multiples of
 /// kAttentionBlockKeys, in ascending order, with an online softmax: no matrix of context size exists, and the

@@ -26,23 +26,22 @@ void rms_norm(OpContext& context, MatrixView<const float> x, std::span<const flo
            [&](int64_t r) { context.kernels.rms_norm(x.row(r), weight.data(), x.cols, eps, y.row(r)); });
 }
 
-void rms_norm_heads(OpContext& context, MatrixView<const float> x, std::span<const float> weight, float eps,
-                    MatrixView<float> y) {
-  check_same_shape(x, y);
-  const auto head_dim = static_cast<int64_t>(weight.size());
-  SOLI_CHECK(head_dim > 0 && x.cols % head_dim == 0, "heads of {} in {}", head_dim, x.cols);
-  for_rows(context, x.rows, x.cols, [&](int64_t r) {
-    for (int64_t c = 0; c < x.cols; c += head_dim) {
-      context.kernels.rms_norm(x.row(r) + c, weight.data(), head_dim, eps, y.row(r) + c);
-    }
-  });
-}
-
 void add(OpContext& context, MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> out) {
   check_same_shape(a, b);
   check_same_shape(a, out);
   for_rows(context, a.rows, a.cols,
            [&](int64_t r) { context.kernels.add(a.row(r), b.row(r), a.cols, out.row(r)); });
+}
+
+void add_and_norm(OpContext& context, MatrixView<float> x, MatrixView<const float> y,
+                  std::span<const float> weight, float eps, MatrixView<float> normed) {
+  check_same_shape(x, y);
+  check_same_shape(x, normed);
+  SOLI_CHECK(static_cast<int64_t>(weight.size()) == x.cols, "weight of {} for {}", weight.size(), x.cols);
+  for_rows(context, x.rows, x.cols, [&](int64_t r) {
+    context.kernels.add(x.row(r), y.row(r), x.cols, x.row(r));
+    context.kernels.rms_norm(x.row(r), weight.data(), x.cols, eps, normed.row(r));
+  });
 }
 
 void activate(const OpContext& context, Activation activation, const float* gate, const float* up, int64_t n,

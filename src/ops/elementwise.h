@@ -12,12 +12,12 @@ namespace soli {
 void rms_norm(OpContext& context, MatrixView<const float> x, std::span<const float> weight, float eps,
               MatrixView<float> y);
 
-/// The same within each of the row's cols / head_dim heads; weight is [head_dim]. y may be x.
-void rms_norm_heads(OpContext& context, MatrixView<const float> x, std::span<const float> weight, float eps,
-                    MatrixView<float> y);
-
 /// out = a + b, row by row. out may be a.
 void add(OpContext& context, MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> out);
+
+/// x += y, then normed = rms_norm(x) * weight, row by row: what lies between two sub-layers.
+void add_and_norm(OpContext& context, MatrixView<float> x, MatrixView<const float> y,
+                  std::span<const float> weight, float eps, MatrixView<float> normed);
 
 /// The non-linearity between gate, up and down; formulas at the kernels of the same names.
 enum class Activation { kSwiGlu, kSwiGluClamped };

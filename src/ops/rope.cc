@@ -6,14 +6,8 @@
 namespace soli {
 namespace {
 
-/// cos and sin of one row's angles, computed in f64 and rounded once: [n_pairs] {cos, sin}.
-void fill_rotations(const Rope& rope, int64_t position, float* rotations) {
-  for (size_t i = 0; i < rope.inverse_frequencies.size(); ++i) {
-    const double angle = static_cast<double>(position) * rope.inverse_frequencies[i];
-    rotations[2 * i] = static_cast<float>(std::cos(angle) * rope.magnitude);
-    rotations[2 * i + 1] = static_cast<float>(std::sin(angle) * rope.magnitude);
-  }
-}
+/// Rows that a thread takes at a time: sines and cosines are dear.
+constexpr int64_t kRowsPerRange = 2;
 
 void rotate_head(const Rope& rope, const float* rotations, const float* x, float* y) {
   const auto n_pairs = static_cast<int64_t>(rope.inverse_frequencies.size());
@@ -48,24 +42,30 @@ std::vector<double> Rope::frequencies(double base, int64_t n_rot, std::span<cons
   return result;
 }
 
-void rope(OpContext& context, const Rope& rope, std::span<const int64_t> positions, MatrixView<const float> x,
-          MatrixView<float> y) {
-  const auto n_rot = static_cast<int64_t>(2 * rope.inverse_frequencies.size());
-  SOLI_CHECK(rope.head_dim > 0 && x.cols % rope.head_dim == 0, "heads of {} in {}", rope.head_dim, x.cols);
-  SOLI_CHECK(y.rows == x.rows && y.cols == x.cols, "{} x {} to {} x {}", x.rows, x.cols, y.rows, y.cols);
-  SOLI_CHECK(n_rot <= rope.head_dim, "{} rotated elements in heads of {}", n_rot, rope.head_dim);
-  SOLI_CHECK(static_cast<int64_t>(positions.size()) == x.rows, "{} positions for {} rows", positions.size(),
-             x.rows);
-  auto* rotations = context.scratch.take<float>(x.rows * n_rot);
-  context.team.parallel_for(x.rows, 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t r = begin; r < end; ++r) {
-      float* row_rotations = rotations + r * n_rot;
-      fill_rotations(rope, positions[static_cast<size_t>(r)], row_rotations);
-      for (int64_t c = 0; c < x.cols; c += rope.head_dim) {
-        rotate_head(rope, row_rotations, x.row(r) + c, y.row(r) + c);
+void fill_rotations(OpContext& context, const Rope& rope, std::span<const int64_t> positions,
+                    MatrixView<float> rotations) {
+  SOLI_CHECK(rotations.rows == static_cast<int64_t>(positions.size()), "{} positions for {} rows",
+             positions.size(), rotations.rows);
+  SOLI_CHECK(rotations.cols == rotation_floats(rope), "{} numbers for {}", rotations.cols,
+             rotation_floats(rope));
+  context.team.parallel_for(rotations.rows, kRowsPerRange, [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      float* out = rotations.row(row);
+      for (const double frequency : rope.inverse_frequencies) {
+        const double angle = static_cast<double>(positions[static_cast<size_t>(row)]) * frequency;
+        *out++ = static_cast<float>(std::cos(angle) * rope.magnitude);
+        *out++ = static_cast<float>(std::sin(angle) * rope.magnitude);
       }
     }
   });
+}
+
+void rotate_heads(const Rope& rope, const float* rotations, std::span<const float> x, float* y) {
+  const auto head_dim = static_cast<size_t>(rope.head_dim);
+  SOLI_CHECK(head_dim > 0 && x.size() % head_dim == 0, "heads of {} in {}", head_dim, x.size());
+  SOLI_CHECK(rotation_floats(rope) <= rope.head_dim, "{} rotated elements in heads of {}",
+             rotation_floats(rope), head_dim);
+  for (size_t i = 0; i < x.size(); i += head_dim) rotate_head(rope, rotations, x.data() + i, y + i);
 }
 
 }  // namespace soli

@@ -29,8 +29,17 @@ struct Rope {
                                          double scale);
 };
 
-/// Rotates every head of every row; x and y are [rows][n_heads * head_dim], positions is [rows]. y may be x.
-void rope(OpContext& context, const Rope& rope, std::span<const int64_t> positions, MatrixView<const float> x,
-          MatrixView<float> y);
+/// Numbers of a row of rotations.
+inline int64_t rotation_floats(const Rope& rope) {
+  return static_cast<int64_t>(2 * rope.inverse_frequencies.size());
+}
+
+/// {cos, sin} of every pair's angle at the rows' positions [rows], computed in f64 and rounded once:
+/// [rows][rotation_floats]. Once per step, for all layers.
+void fill_rotations(OpContext& context, const Rope& rope, std::span<const int64_t> positions,
+                    MatrixView<float> rotations);
+
+/// Rotates every head of one row, x [n_heads * head_dim], by its row of rotations. y may be x.
+void rotate_heads(const Rope& rope, const float* rotations, std::span<const float> x, float* y);
 
 }  // namespace soli

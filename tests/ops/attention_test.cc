@@ -1,6 +1,7 @@
 #include "ops/attention.h"
 
 #include "kernels/support.h"
+#include "ops/attention_inputs.h"
 
 namespace soli {
 namespace {
@@ -32,8 +33,14 @@ struct Sequence {
     }
     for (auto& page : memory) pages.push_back(page.data());
     const auto all = rows(0, length);
-    store_kv(context, params, all, {k.data(), length, shape.n_kv_heads * shape.head_dim},
-             {v.data(), length, shape.n_kv_heads * shape.value_dim});
+    auto queries = q;
+    auto keys = k;
+    const Rope still = {.head_dim = shape.head_dim, .inverse_frequencies = {}};
+    const QueryKeyTransform none = {
+        .q_norm = {}, .k_norm = {}, .rope = still, .rotations = {q.data(), length, 0}};
+    transform_and_store(context, params, none, all, {queries.data(), length, params.n_heads * shape.head_dim},
+                        {keys.data(), length, shape.n_kv_heads * shape.head_dim},
+                        {v.data(), length, shape.n_kv_heads * shape.value_dim});
   }
 
   std::vector<AttentionRow> rows(int64_t begin, int64_t end) const {

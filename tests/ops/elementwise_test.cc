@@ -34,18 +34,20 @@ TEST_P(Elementwise, RowsWithStridesAreIndependentOfThreads) {
   }
 }
 
-TEST_P(Elementwise, HeadsAreNormalisedOneByOne) {
+TEST_P(Elementwise, AddAndNormIsOneAfterTheOther) {
   ThreadTeam team(2);
   OpContext context{team, *GetParam()};
-  auto x = random_floats(4, 5 * 60);
-  const auto original = x;
-  const auto weight = random_floats(5, 20);
-  rms_norm_heads(context, {x.data(), 5, 60}, weight, 1e-6F, {x.data(), 5, 60});
-  for (int64_t head = 0; head < 15; ++head) {
-    std::vector<float> expected(20);
-    GetParam()->rms_norm(original.data() + head * 20, weight.data(), 20, 1e-6F, expected.data());
-    EXPECT_EQ(std::memcmp(x.data() + head * 20, expected.data(), 80), 0);
-  }
+  auto x = random_floats(4, 5 * 33);
+  const auto y = random_floats(5, 5 * 33);
+  const auto weight = random_floats(6, 33);
+  std::vector<float> sum(x.size());
+  std::vector<float> expected(x.size());
+  add(context, {x.data(), 5, 33}, {y.data(), 5, 33}, {sum.data(), 5, 33});
+  rms_norm(context, {sum.data(), 5, 33}, weight, 1e-6F, {expected.data(), 5, 33});
+  std::vector<float> normed(x.size());
+  add_and_norm(context, {x.data(), 5, 33}, {y.data(), 5, 33}, weight, 1e-6F, {normed.data(), 5, 33});
+  EXPECT_EQ(x, sum);
+  EXPECT_EQ(normed, expected);
 }
 
 TEST_P(Elementwise, NoRowsIsNoWork) {

@@ -27,10 +27,16 @@ void expect_rotated(RopePairing pairing, int64_t head_dim, int64_t n_rot, double
   const std::vector<int64_t> positions = {0, 1, 7, 100000};
   const int64_t cols = n_heads * head_dim;
   const auto x = test::random_floats(1, 4 * cols);
+  std::vector<float> rotations(static_cast<size_t>(4 * n_rot));
+  fill_rotations(context, spec, positions, {rotations.data(), 4, n_rot});
   std::vector<float> y(x.size());
-  rope(context, spec, positions, {x.data(), 4, cols}, {y.data(), 4, cols});
   auto in_place = x;
-  rope(context, spec, positions, {in_place.data(), 4, cols}, {in_place.data(), 4, cols});
+  for (int64_t row = 0; row < 4; ++row) {
+    const std::span<const float> from(x.data() + row * cols, static_cast<size_t>(cols));
+    rotate_heads(spec, rotations.data() + row * n_rot, from, y.data() + row * cols);
+    float* both = in_place.data() + row * cols;
+    rotate_heads(spec, rotations.data() + row * n_rot, {both, static_cast<size_t>(cols)}, both);
+  }
   EXPECT_EQ(in_place, y);
   for (int64_t i = 0; i < 4 * cols; ++i) {
     const int64_t d = i % head_dim;
