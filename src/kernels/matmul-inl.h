@@ -11,8 +11,10 @@
 //   Panel            kPanelElements decoded weights of a strip
 //   decode           fills a Panel from packed blocks
 //   add_panel<N, T>  adds N decoded panels times T tokens to sums [T][N][16]
+//   kTileStrips, kTileTokens   N, and the largest T, of add_panel
 //   few<N, T>        N whole strips times T tokens, to sums [T][N], decoding on the way
-//   kFewTokens       the largest T of few; for up to two such tiles it is the faster way; 0: never
+//   kFewTokens       the largest T of few; 0: never
+//   kFewTiles        up to so many tiles of kFewTokens it is the faster way
 //   kFewStrips       the largest N of few, a power of two
 //   kPrefetchBytes   how far ahead of its reader few asks for each strip's bytes: enough to hide the latency
 
@@ -105,12 +107,15 @@ constexpr int strips_beside() {
     return strips_beside<N / 2, T>();
 }
 
+/// The tile of tokens to try after T. Not 7, of which GCC 12 makes slow code.
+constexpr int fewer_tokens(int t) { return t == 8 ? 6 : t - 1; }
+
 /// Strips [strip, end) times the tokens from `first` on, in tiles of T and then of one smaller number.
 template <typename Product, int T>
 inline void group_times_few(const FewTile& few, int64_t strip, int64_t end, int64_t first) {
   for (; first + T <= few.tile.n_tokens; first += T)
     group_times_tokens<Product, strips_beside<Product::kFewStrips, T>(), T>(few, strip, end, first);
-  if constexpr (T > 1) group_times_few<Product, T - 1>(few, strip, end, first);
+  if constexpr (T > 1) group_times_few<Product, fewer_tokens(T)>(few, strip, end, first);
 }
 
 /// Group after group of strips; a second tile of tokens finds the group in the caches.
@@ -123,10 +128,10 @@ inline void matmul_few(const MatmulTile& tile) {
                                                   0);
 }
 
-/// The tokens of one pass. A last odd one is computed twice.
+/// The tokens of one pass.
 template <typename Product>
 struct Pass {
-  static constexpr int kStrips = S::kTileStrips;
+  static constexpr int kStrips = Product::kTileStrips;
   static constexpr int64_t kTokenSums = kStrips * kStripRows;
 
   typename Product::Row x[kMaxPassTokens];
@@ -136,16 +141,15 @@ struct Pass {
 
   inline explicit Pass(const MatmulTile& tile) : n_tokens(tile.n_tokens) {
     for (int64_t t = 0; t < n_tokens; ++t) x[t] = static_cast<typename Product::Row>(tile.x[t]);
-    if (n_tokens % 2 != 0) x[n_tokens] = x[n_tokens - 1];
   }
 
-  /// All tokens from t on, in tiles of T and then of smaller even numbers.
+  /// All tokens from t on, in tiles of T and then of about half as many.
   template <int T>
   inline void add_panels(int64_t k, int64_t n_k, int64_t t) {
-    for (; t + T <= n_tokens + n_tokens % 2; t += T) {
+    for (; t + T <= n_tokens; t += T) {
       Product::template add_panel<kStrips, T>(panels, x + t, k, n_k, sums + t * kTokenSums);
     }
-    if constexpr (T > 2) add_panels<T - 2>(k, n_k, t);
+    if constexpr (T > 1) add_panels<(T + 1) / 2>(k, n_k, t);
   }
 };
 
@@ -153,15 +157,13 @@ struct Pass {
 template <typename Product>
 inline void matmul_many(const MatmulTile& tile) {
   using Weights = typename Product::Weights;
-  constexpr int kStrips = S::kTileStrips;
-  static_assert(S::kTileTokens % 2 == 0 && kMaxPassTokens % 2 == 0);
+  constexpr int kStrips = Product::kTileStrips;
   Pass<Product> pass(tile);
   const int64_t n_strips = (tile.n_rows + kStripRows - 1) / kStripRows;
   const int64_t strip_bytes = packed_bytes_of<Weights>(tile.cols);
   for (int64_t first = 0; first < n_strips; first += kStrips) {
-    __builtin_memset(
-        pass.sums, 0,
-        static_cast<unsigned long>((tile.n_tokens + 1) / 2 * 2 * pass.kTokenSums) * sizeof(float));
+    __builtin_memset(pass.sums, 0,
+                     static_cast<unsigned long>(tile.n_tokens * pass.kTokenSums) * sizeof(float));
     for (int64_t k = 0; k < tile.cols; k += kPanelElements) {
       const int64_t n_k = min_of(tile.cols - k, kPanelElements);
       for (int s = 0; s < kStrips; ++s) {  // past the last strip, it is computed again
@@ -171,7 +173,7 @@ inline void matmul_many(const MatmulTile& tile) {
         prefetch(strip + ahead, packed_bytes_of<Weights>(n_k));
         Product::decode(strip + packed_bytes_of<Weights>(k), n_k, pass.panels[s]);
       }
-      pass.template add_panels<S::kTileTokens>(k, n_k, 0);
+      pass.template add_panels<Product::kTileTokens>(k, n_k, 0);
     }
     for (int64_t t = 0; t < tile.n_tokens; ++t) {
       for (int64_t s = 0; s < kStrips && first + s < n_strips; ++s) {
@@ -193,7 +195,7 @@ inline void matmul(const MatmulTile& tile) {
     part.y += begin;
     part.n_tokens = tile.n_tokens * (pass + 1) / n_passes - begin;
     if constexpr (Product::kFewTokens > 0) {
-      if (part.n_tokens <= 2 * Product::kFewTokens) {
+      if (part.n_tokens <= Product::kFewTiles * Product::kFewTokens) {
         matmul_few<Product>(part);
         continue;
       }

@@ -9,7 +9,10 @@ namespace soli::kernels::SOLI_ISA_NAMESPACE {
 struct Bf16Product {
   using Weights = Bf16Weights;
   using Row = const uint16_t*;
+  static constexpr int kTileStrips = S::kTileStrips;
+  static constexpr int kTileTokens = S::kTileTokens;
   static constexpr int kFewTokens = S::kFewTokens;
+  static constexpr int kFewTiles = 2;
   static constexpr int kFewStrips = kStreams;
   static constexpr int64_t kPrefetchBytes = kStreamPrefetchBytes;
 

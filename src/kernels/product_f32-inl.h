@@ -58,7 +58,10 @@ template <typename Type>
 struct F32Product : F32Panels {
   using Weights = Type;
   static constexpr bool kSingleNumbers = requires { Type::kSingleNumbers; };
+  static constexpr int kTileStrips = S::kTileStrips;
+  static constexpr int kTileTokens = S::kTileTokens;
   static constexpr int kFewTokens = kSingleNumbers ? S::kFewTokens : 0;
+  static constexpr int kFewTiles = 2;
   static constexpr int kFewStrips = kStreams;
   static constexpr int64_t kPrefetchBytes = kStreamPrefetchBytes;
 

@@ -15,7 +15,10 @@ struct Q8Of32Product {
   static_assert(Type::kBlockElements == kQ8BlockElements);
   using Weights = Type;
   using Row = const Q8Of32Block*;
+  static constexpr int kTileStrips = S::kTileStripsOf32;
+  static constexpr int kTileTokens = S::kTileTokensOf32;
   static constexpr int kFewTokens = S::kFewTokens;
+  static constexpr int kFewTiles = 2;
   static constexpr int kFewStrips = kStreams;
   static constexpr int64_t kPrefetchBytes = kStreamPrefetchBytes;
   static constexpr int kBlocks = kPanelElements / kQ8BlockElements;
@@ -37,11 +40,19 @@ struct Q8Of32Product {
 
   template <int N, int T>
   static inline void add_panel(const Panel* panels, const Row* x, int64_t k, int64_t n_k, float* sums) {
+    const Q8Of32Block* blocks[T];
+    F32 acc[T][N];
+    SOLI_UNROLL
+    for (int t = 0; t < T; ++t) {
+      blocks[t] = x[t] + k / kPanelElements;
+      SOLI_UNROLL
+      for (int s = 0; s < N; ++s) acc[t][s] = S::load(sums + (t * N + s) * kStripRows);
+    }
     for (int64_t b = 0; b < n_k / kQ8BlockElements; ++b) {
       I32 dots[T][N];
       SOLI_UNROLL
       for (int t = 0; t < T; ++t) {
-        const I32 start = start_of(x[t][k / kPanelElements], b);
+        const I32 start = start_of(*blocks[t], b);
         SOLI_UNROLL
         for (int s = 0; s < N; ++s) dots[t][s] = start;
       }
@@ -52,7 +63,7 @@ struct Q8Of32Product {
         for (int s = 0; s < N; ++s) bytes[s] = S::load_i(panels[s].bytes + (b * 8 + i) * kStripRows);
         SOLI_UNROLL
         for (int t = 0; t < T; ++t) {
-          const I32 four = S::broadcast_i(x[t][k / kPanelElements].values + b * kQ8BlockElements + i * 4);
+          const I32 four = S::broadcast_i(blocks[t]->values + b * kQ8BlockElements + i * 4);
           SOLI_UNROLL
           for (int s = 0; s < N; ++s) dots[t][s] = Type::dot(dots[t][s], bytes[s], four);
         }
@@ -62,11 +73,13 @@ struct Q8Of32Product {
         const F32 scale = S::load(panels[s].scales + b * kStripRows);
         const F32 minimum = S::load(panels[s].minima + (Type::kMinima ? b * kStripRows : 0));
         SOLI_UNROLL
-        for (int t = 0; t < T; ++t) {
-          float* sum = sums + (t * N + s) * kStripRows;
-          S::store(sum, fold(dots[t][s], scale, minimum, x[t][k / kPanelElements], b, S::load(sum)));
-        }
+        for (int t = 0; t < T; ++t) acc[t][s] = fold(dots[t][s], scale, minimum, *blocks[t], b, acc[t][s]);
       }
+    }
+    SOLI_UNROLL
+    for (int t = 0; t < T; ++t) {
+      SOLI_UNROLL
+      for (int s = 0; s < N; ++s) S::store(sums + (t * N + s) * kStripRows, acc[t][s]);
     }
   }
 

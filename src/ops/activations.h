@@ -94,7 +94,7 @@ inline int64_t rows_of_strips(const PackedMatrix& matrix, int64_t first_strip, i
   return std::min(n_strips * kernels::kStripRows, matrix.rows - first_strip * kernels::kStripRows);
 }
 
-/// Strips that a thread takes at a time at least. Even, since kernels take strips in pairs.
+/// Strips that a thread takes at a time at least, and which kernels take side by side at most.
 inline constexpr int64_t kStripsPerRange = 4;
 
 }  // namespace soli

@@ -50,7 +50,9 @@ class WorkList {
     item.first_call = grouped_.begin[static_cast<size_t>(lease.group)] + tiles.begin(tile);
     item.n_calls = tiles.end(tile) - tiles.begin(tile);
     item.first_strip = (begin - first_[i]) % strips_of(lease);
-    const int64_t most = std::max<int64_t>(2, kMaxItemFloats / (item.n_calls * kernels::kStripRows) / 2 * 2);
+    const int64_t most =
+        std::max<int64_t>(kStripsPerRange, kMaxItemFloats / (item.n_calls * kernels::kStripRows) /
+                                               kStripsPerRange * kStripsPerRange);
     item.n_strips = std::min({strips_of(lease) - item.first_strip, end - begin, most});
     begin += item.n_strips;
     return item;

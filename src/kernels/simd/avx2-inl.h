@@ -12,6 +12,8 @@ struct Simd {
 
   static constexpr int kTileStrips = 1;
   static constexpr int kTileTokens = 4;
+  static constexpr int kTileStripsOf32 = 1;
+  static constexpr int kTileTokensOf32 = 4;
   static constexpr int kFewTokens = 2;
   static constexpr int kProbeSums = 6;
   static constexpr int kQueryTile = 4;

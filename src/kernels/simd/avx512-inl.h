@@ -12,7 +12,9 @@ struct Simd {
 
   static constexpr int kTileStrips = 2;
   static constexpr int kTileTokens = 6;
-  static constexpr int kFewTokens = 6;
+  static constexpr int kTileStripsOf32 = 4;
+  static constexpr int kTileTokensOf32 = 4;
+  static constexpr int kFewTokens = 8;
   static constexpr int kProbeSums = 12;
   static constexpr int kQueryTile = 4;
   static constexpr int kAccumulators = 16;
