@@ -27,9 +27,6 @@ inline constexpr int kMaxPassTokens = 96;
 /// of what the memory gives.
 inline constexpr int kStreams = 4;
 inline constexpr int64_t kStreamPrefetchBytes = 3072;
-/// How far ahead of their reader the bytes of panels are asked for.
-inline constexpr int64_t kPanelPrefetchBytes = 6144;
-
 /// Asks for the lines of `n` bytes.
 SOLI_INLINE void prefetch(const std::byte* bytes, int64_t n) {
   for (int64_t i = 0; i < n; i += 64) __builtin_prefetch(bytes + i);
@@ -41,7 +38,7 @@ inline constexpr int64_t kPackedBlockBytes = int64_t{kStripRows} *
 
 /// Bytes that n_k packed elements of a strip take.
 template <typename Type>
-SOLI_INLINE int64_t packed_bytes_of(int64_t n_k) {
+constexpr int64_t packed_bytes_of(int64_t n_k) {
   return n_k / Type::kBlockElements * kPackedBlockBytes<Type>;
 }
 
@@ -128,55 +125,81 @@ inline void matmul_few(const MatmulTile& tile) {
                                                   0);
 }
 
-/// The tokens of one pass.
+/// The tokens of one pass over the strips.
 template <typename Product>
 struct Pass {
   static constexpr int kStrips = Product::kTileStrips;
   static constexpr int64_t kTokenSums = kStrips * kStripRows;
+  static constexpr int64_t kPanelBytes = packed_bytes_of<typename Product::Weights>(kPanelElements);
 
   typename Product::Row x[kMaxPassTokens];
   int64_t n_tokens;
+  int64_t panel_bytes_per_token;
+  const std::byte* next[kStrips];  // the panels after those at work
   alignas(64) float sums[kMaxPassTokens * kTokenSums];
   alignas(64) typename Product::Panel panels[kStrips];
 
-  inline explicit Pass(const MatmulTile& tile) : n_tokens(tile.n_tokens) {
+  inline explicit Pass(const MatmulTile& tile)
+      : n_tokens(tile.n_tokens), panel_bytes_per_token((kPanelBytes + tile.n_tokens - 1) / tile.n_tokens) {
     for (int64_t t = 0; t < n_tokens; ++t) x[t] = static_cast<typename Product::Row>(tile.x[t]);
+  }
+
+  /// Asks for the part of the next panels that falls to tokens [t, t + n). All at once would be more than the
+  /// core can have under way, and then it would wait.
+  SOLI_INLINE void prefetch_next(int64_t t, int64_t n) {
+    const int64_t begin = t * panel_bytes_per_token / 64 * 64;
+    const int64_t end = min_of((t + n) * panel_bytes_per_token / 64 * 64, kPanelBytes);
+    for (int s = 0; s < kStrips; ++s) prefetch(next[s] + begin, end - begin);
   }
 
   /// All tokens from t on, in tiles of T and then of about half as many.
   template <int T>
   inline void add_panels(int64_t k, int64_t n_k, int64_t t) {
     for (; t + T <= n_tokens; t += T) {
+      prefetch_next(t, T);
       Product::template add_panel<kStrips, T>(panels, x + t, k, n_k, sums + t * kTokenSums);
     }
     if constexpr (T > 1) add_panels<(T + 1) / 2>(k, n_k, t);
   }
 };
 
+/// The strips of a tile; past the last one, it is computed again.
+template <typename Product>
+struct Strips {
+  const MatmulTile& tile;
+  const int64_t n = (tile.n_rows + kStripRows - 1) / kStripRows;
+  const int64_t bytes = packed_bytes_of<typename Product::Weights>(tile.cols);
+
+  SOLI_INLINE const std::byte* panel(int64_t strip, int64_t k) const {
+    return tile.strips + min_of(strip, n - 1) * bytes + packed_bytes_of<typename Product::Weights>(k);
+  }
+  /// What is read when `strip`, one of kTileStrips side by side, is through to k.
+  SOLI_INLINE const std::byte* after(int64_t strip, int64_t k) const {
+    if (k < tile.cols) return panel(strip, k);
+    strip += Product::kTileStrips;
+    return tile.next == nullptr || strip < n ? tile.strips + strip * bytes : tile.next + (strip - n) * bytes;
+  }
+};
+
 /// Strips side by side, each panel of them decoded once for all tokens.
 template <typename Product>
 inline void matmul_many(const MatmulTile& tile) {
-  using Weights = typename Product::Weights;
   constexpr int kStrips = Product::kTileStrips;
   Pass<Product> pass(tile);
-  const int64_t n_strips = (tile.n_rows + kStripRows - 1) / kStripRows;
-  const int64_t strip_bytes = packed_bytes_of<Weights>(tile.cols);
-  for (int64_t first = 0; first < n_strips; first += kStrips) {
+  const Strips<Product> strips{tile};
+  for (int64_t first = 0; first < strips.n; first += kStrips) {
     __builtin_memset(pass.sums, 0,
                      static_cast<unsigned long>(tile.n_tokens * pass.kTokenSums) * sizeof(float));
     for (int64_t k = 0; k < tile.cols; k += kPanelElements) {
       const int64_t n_k = min_of(tile.cols - k, kPanelElements);
-      for (int s = 0; s < kStrips; ++s) {  // past the last strip, it is computed again
-        const std::byte* strip = tile.strips + min_of(first + s, n_strips - 1) * strip_bytes;
-        int64_t ahead = packed_bytes_of<Weights>(k) + kPanelPrefetchBytes;
-        if (ahead >= strip_bytes) ahead += (kStrips - 1) * strip_bytes;  // on to the strips after these
-        prefetch(strip + ahead, packed_bytes_of<Weights>(n_k));
-        Product::decode(strip + packed_bytes_of<Weights>(k), n_k, pass.panels[s]);
+      for (int s = 0; s < kStrips; ++s) {
+        Product::decode(strips.panel(first + s, k), n_k, pass.panels[s]);
+        pass.next[s] = strips.after(first + s, k + n_k);
       }
       pass.template add_panels<Product::kTileTokens>(k, n_k, 0);
     }
     for (int64_t t = 0; t < tile.n_tokens; ++t) {
-      for (int64_t s = 0; s < kStrips && first + s < n_strips; ++s) {
+      for (int64_t s = 0; s < kStrips && first + s < strips.n; ++s) {
         const int64_t row = (first + s) * kStripRows;
         const float* sums = pass.sums + t * pass.kTokenSums + s * kStripRows;
         store_up_to(tile.y[t] + row, S::load(sums), tile.n_rows - row);

@@ -19,8 +19,8 @@ struct Q8Of256Product {
   using Weights = Type;
   using Row = const Q8Of256Block*;
   using Scales = typename Type::Scales;
-  static constexpr int kTileStrips = S::kTileStrips;
-  static constexpr int kTileTokens = S::kTileTokens;
+  static constexpr int kTileStrips = S::kTwofoldTileStrips;
+  static constexpr int kTileTokens = S::kTwofoldTileTokens;
   static constexpr int kFewTokens = S::kFewTokens;
   static constexpr int kFewTiles = S::kFewTokens < 8 ? 2 : 1;
   static constexpr int kFewStrips = 1;  // one of them has many dots to do for each line that it reads

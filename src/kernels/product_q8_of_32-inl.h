@@ -15,8 +15,8 @@ struct Q8Of32Product {
   static_assert(Type::kBlockElements == kQ8BlockElements);
   using Weights = Type;
   using Row = const Q8Of32Block*;
-  static constexpr int kTileStrips = S::kTileStripsOf32;
-  static constexpr int kTileTokens = S::kTileTokensOf32;
+  static constexpr int kTileStrips = S::kTileStrips;
+  static constexpr int kTileTokens = S::kTileTokens;
   static constexpr int kFewTokens = S::kFewTokens;
   static constexpr int kFewTiles = 2;
   static constexpr int kFewStrips = kStreams;

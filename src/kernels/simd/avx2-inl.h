@@ -10,10 +10,10 @@ struct Simd {
     __m256i lo, hi;
   };
 
+  static constexpr int kTwofoldTileStrips = 1;
+  static constexpr int kTwofoldTileTokens = 4;
   static constexpr int kTileStrips = 1;
   static constexpr int kTileTokens = 4;
-  static constexpr int kTileStripsOf32 = 1;
-  static constexpr int kTileTokensOf32 = 4;
   static constexpr int kFewTokens = 2;
   static constexpr int kProbeSums = 6;
   static constexpr int kQueryTile = 4;

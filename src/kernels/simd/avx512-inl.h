@@ -10,10 +10,10 @@ struct Simd {
     __m512i v;
   };
 
-  static constexpr int kTileStrips = 2;
-  static constexpr int kTileTokens = 6;
-  static constexpr int kTileStripsOf32 = 4;
-  static constexpr int kTileTokensOf32 = 4;
+  static constexpr int kTwofoldTileStrips = 2;
+  static constexpr int kTwofoldTileTokens = 6;
+  static constexpr int kTileStrips = 4;
+  static constexpr int kTileTokens = 4;
   static constexpr int kFewTokens = 8;
   static constexpr int kProbeSums = 12;
   static constexpr int kQueryTile = 4;

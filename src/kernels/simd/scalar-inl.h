@@ -11,12 +11,12 @@ struct Simd {
     int32_t lane[16];
   };
 
-  /// A tile of matmul, so many strips by so many tokens: as many accumulators as fit the registers. Products
-  /// with one accumulator for each output (those of blocks of 32) have a tile of their own.
+  /// A tile of matmul, so many strips by so many tokens: as many accumulators as fit the registers.
   static constexpr int kTileStrips = 1;
   static constexpr int kTileTokens = 2;
-  static constexpr int kTileStripsOf32 = 1;
-  static constexpr int kTileTokensOf32 = 2;
+  /// The same for a product with two accumulators for each output.
+  static constexpr int kTwofoldTileStrips = 1;
+  static constexpr int kTwofoldTileTokens = 2;
   /// So many tokens' accumulators leave room for decoding weights on the way.
   static constexpr int kFewTokens = 1;
   /// Independent sums that hide the latency of a multiply-add or dot product (probes).
