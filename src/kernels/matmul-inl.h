@@ -27,6 +27,7 @@ inline constexpr int kMaxPassTokens = 96;
 /// of what the memory gives.
 inline constexpr int kStreams = 4;
 inline constexpr int64_t kStreamPrefetchBytes = 3072;
+
 /// Asks for the lines of `n` bytes.
 SOLI_INLINE void prefetch(const std::byte* bytes, int64_t n) {
   for (int64_t i = 0; i < n; i += 64) __builtin_prefetch(bytes + i);
@@ -107,7 +108,7 @@ constexpr int strips_beside() {
 /// The tile of tokens to try after T. Not 7, of which GCC 12 makes slow code.
 constexpr int fewer_tokens(int t) { return t == 8 ? 6 : t - 1; }
 
-/// Strips [strip, end) times the tokens from `first` on, in tiles of T and then of one smaller number.
+/// Strips [strip, end) times the tokens from `first` on, in tiles of T and then of smaller numbers.
 template <typename Product, int T>
 inline void group_times_few(const FewTile& few, int64_t strip, int64_t end, int64_t first) {
   for (; first + T <= few.tile.n_tokens; first += T)
