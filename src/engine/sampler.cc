@@ -67,7 +67,11 @@ Status SamplingParams::validate() const {
 
 int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> recent) {
   SOLI_CHECK(!logits.empty());
-  if (params_.temperature == 0 && params_.repeat_penalty == 1) return argmax(logits);
+  if (params_.temperature == 0 && params_.repeat_penalty == 1) {
+    const int32_t best = argmax(logits);
+    // At the ends of the range, others may count as much.
+    if (std::abs(logits[static_cast<size_t>(best)]) < std::numeric_limits<float>::max()) return best;
+  }
   fill_candidates(logits, recent);
   const Candidate best = *std::min_element(candidates_.begin(), candidates_.end(), better);
   if (params_.temperature == 0) return best.token;

@@ -154,7 +154,7 @@ struct KernelTable {
 
   /// y = x / sqrt(mean(x^2) + eps) * weight (Zhang, Sennrich 2019). y may be x.
   void (*rms_norm)(const float* x, const float* weight, int64_t n, float eps, float* y);
-  /// Whether every element is.
+  /// Whether no element is infinite or NaN.
   bool (*all_finite)(const float* x, int64_t n);
   /// x = exp(x - max) / sum. n >= 1.
   void (*softmax)(float* x, int64_t n);

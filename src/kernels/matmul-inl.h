@@ -174,11 +174,11 @@ struct Strips {
   SOLI_INLINE const std::byte* panel(int64_t strip, int64_t k) const {
     return tile.strips + min_of(strip, n - 1) * bytes + packed_bytes_of<typename Product::Weights>(k);
   }
-  /// What is read when `strip`, one of kTileStrips side by side, is through to k.
-  SOLI_INLINE const std::byte* after(int64_t strip, int64_t k) const {
-    if (k < tile.cols) return panel(strip, k);
-    strip += Product::kTileStrips;
-    return tile.next == nullptr || strip < n ? tile.strips + strip * bytes : tile.next + (strip - n) * bytes;
+  /// What is read when strip s of those from `first` on, kTileStrips side by side, is through to k.
+  SOLI_INLINE const std::byte* after(int64_t first, int s, int64_t k) const {
+    if (k < tile.cols) return panel(first + s, k);
+    const int64_t next = first + Product::kTileStrips;
+    return (tile.next == nullptr || next < n ? tile.strips + next * bytes : tile.next) + s * bytes;
   }
 };
 
@@ -195,7 +195,7 @@ inline void matmul_many(const MatmulTile& tile) {
       const int64_t n_k = min_of(tile.cols - k, kPanelElements);
       for (int s = 0; s < kStrips; ++s) {
         Product::decode(strips.panel(first + s, k), n_k, pass.panels[s]);
-        pass.next[s] = strips.after(first + s, k + n_k);
+        pass.next[s] = strips.after(first, s, k + n_k);
       }
       pass.template add_panels<Product::kTileTokens>(k, n_k, 0);
     }

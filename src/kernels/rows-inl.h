@@ -88,7 +88,8 @@ SOLI_INLINE F32 divisor_of(float scale) { return S::set1(scale > 0 ? scale : kIn
 
 inline bool all_finite(const float* x, int64_t n) {
   F32 nothing = S::set1(0.0F);  // 0 * x is NaN for infinities and NaN
-  for (int64_t i = 0; i < n; i += kLanes) nothing = S::fma(S::load(x + i), S::set1(0.0F), nothing);
+  for (int64_t i = 0; i < n; i += kLanes)
+    nothing = S::fma(load_up_to(x + i, n - i, 0.0F), S::set1(0.0F), nothing);
   return S::reduce_add(nothing) == 0.0F;
 }
 

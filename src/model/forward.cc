@@ -42,19 +42,20 @@ class Step {
   Result<StepOutput> run() {
     if (hooks_.probe != nullptr) hooks_.probe->on_batch(batch_);
     embed();
+    enter(Phase::kAttention);
     fill_rotations(context_, model_.rope(), workspace_.positions, view(Buffer::kRotations));
     rms_norm(context_, view(Buffer::kHidden), model_.layer(0).attention_norm, epsilon(),
              view(Buffer::kNormed));
     for (int64_t layer = 0; layer < spec_.n_layers; ++layer) {
-      enter(Phase::kAttention);
       const LayerWeights& weights = model_.layer(layer);
       attend(layer, weights);
       add_sublayer_and_norm(weights.ffn_norm);
       SOLI_RETURN_IF_ERROR(feed_forward(layer, weights));
-      if (layer + 1 < spec_.n_layers) add_sublayer_and_norm(model_.layer(layer + 1).attention_norm);
+      const bool last = layer + 1 == spec_.n_layers;
+      enter(last ? Phase::kHead : Phase::kAttention);
+      if (!last) add_sublayer_and_norm(model_.layer(layer + 1).attention_norm);
     }
     add(context_, view(Buffer::kHidden), view(Buffer::kSublayer), view(Buffer::kHidden));
-    enter(Phase::kHead);
     const StepOutput computed = output();
     enter(Phase::kOther);
     return computed;

@@ -165,10 +165,6 @@ void select_row(const RouterSpec& spec, std::span<const float> selection_bias, c
   weigh(spec, logits, scores, chosen.ids.first(kept), chosen.weights.first(kept));
 }
 
-bool all_finite(const float* values, int64_t n) {
-  return std::all_of(values, values + n, [](float value) { return std::isfinite(value); });
-}
-
 }  // namespace
 
 std::span<const int32_t> Choice::ids_of(int64_t row) const {
@@ -212,7 +208,7 @@ void select_experts(OpContext& context, const RouterSpec& spec, std::span<const 
   context.team.parallel_for(n_rows, 16, [&](int64_t begin, int64_t end, int member) {
     for (int64_t row = begin; row < end; ++row) {
       const auto r = static_cast<size_t>(row);
-      if (!all_finite(logits.row(row), logits.cols)) {
+      if (!context.kernels.all_finite(logits.row(row), logits.cols)) {
         row_failed[r] = 1;
         continue;
       }

@@ -10,10 +10,11 @@ namespace soli {
 
 /// What a step's time is spent on.
 enum class Phase {
-  kAttention,  // norms of the layer, q, k and v, RoPE, keys and values, attention, output projection
+  kAttention,  // norms of the layer and additions before them, q, k and v, RoPE, keys and values, attention,
+               // output projection
   kRouter,     // gate, scores, choice
   kExperts,    // the feed-forward: grouping, routed and shared experts, combining; the one of a dense layer
-  kHead,       // last norm and output head
+  kHead,       // last addition, last norm and output head
   kOther,      // planning, embedding, sampling, delivery
 };
 inline constexpr int kPhases = 5;

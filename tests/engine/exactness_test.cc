@@ -112,7 +112,13 @@ TEST(Exactness, ARequestWhoseValuesAreNotFiniteFailsAlone) {
       EXPECT_TRUE(same_bits(alone, answers[2]));
       EXPECT_EQ(answers[1].reason, FinishReason::kFailed);
       ASSERT_TRUE(answers[1].error);
-      EXPECT_THAT(answers[1].error->message, testing::HasSubstr("not finite"));
+      EXPECT_THAT(answers[1].error->message, testing::HasSubstr("at position 2 are not finite"));
+      // Nor does a failed row harm those that stood before it, then or in later steps.
+      bad.prompt[0] = 77;
+      const auto others = run_together(*loaded->engine, {good, bad});
+      EXPECT_TRUE(same_bits(alone, others[0]));
+      EXPECT_EQ(others[1].reason, FinishReason::kFailed);
+      EXPECT_TRUE(same_bits(alone, run_together(*loaded->engine, {good}).front()));
     }
   }
 }

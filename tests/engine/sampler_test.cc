@@ -226,7 +226,25 @@ TEST(Sampler, RefusesParametersThatMakeNoSense) {
   EXPECT_EQ(message([](auto& p) { p.repeat_last_n = -1; }), "repeat_last_n is -1; allowed is 0 or more");
 }
 
+TEST(Sampler, GreedyCountsWhatIsNotFiniteAsTheNearestFinite) {
+  const auto greedy = [](const std::vector<float>& logits) {
+    return Sampler({.temperature = 0}).sample(logits, {});
+  };
+  constexpr float kMost = std::numeric_limits<float>::max();
+  const auto infinity = static_cast<float>(kInfinity);
+  const auto nan = static_cast<float>(kNan);
+  EXPECT_EQ(greedy({kMost, infinity}), 0);
+  EXPECT_EQ(greedy({nan, -infinity}), 0);
+  EXPECT_EQ(greedy({-infinity, -kMost}), 0);
+  EXPECT_EQ(greedy({nan, -3, nan, -2}), 3);
+}
+
 TEST(Argmax, TakesTheLowestIdOfTheLargest) {
+  std::vector<float> many(100, -5.0F);
+  for (const size_t place : {99, 98, 50, 37, 16, 15, 0}) {
+    many[place] = 2;
+    EXPECT_EQ(argmax(many), static_cast<int32_t>(place));
+  }
   EXPECT_EQ(argmax(std::vector<float>{-3, -1, -1, -2}), 1);
   EXPECT_EQ(argmax(std::vector<float>{5}), 0);
 }

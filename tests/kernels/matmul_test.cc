@@ -22,7 +22,7 @@ using test::same_bits;
 using test::TestMatrix;
 
 constexpr int64_t kMaxTokens = 70;
-constexpr int64_t kSomeTokenCounts[] = {1, 2, 3, 5, 7, 8, 13, 14, 16, 17, 31, 33, 64, 70};
+constexpr int64_t kSomeTokenCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 14, 16, 17, 31, 33, 64, 70};
 
 /// The shapes that a type's blocks allow, of those where other engines went wrong.
 std::vector<std::pair<int64_t, int64_t>> shapes_of(const WeightKernels& type) {
@@ -34,7 +34,12 @@ std::vector<std::pair<int64_t, int64_t>> shapes_of(const WeightKernels& type) {
                                    {17, 256},
                                    {15, 2048},
                                    {1, 2880},
-                                   {17, 2816}}) {
+                                   {17, 2816},
+                                   {147, 512},
+                                   {90, 288},
+                                   {70, 30},
+                                   {33, 2},
+                                   {65, 7}}) {
     if (cols % type.block_elements == 0) shapes.emplace_back(rows, cols);
   }
   return shapes;
@@ -169,6 +174,35 @@ void expect_close_to_f64(const TestMatrix& m, const Activations& x, const Output
 
 class MatmulOfIsa : public testing::TestWithParam<const KernelTable*> {};
 INSTANTIATE_TEST_SUITE_P(Isa, MatmulOfIsa, testing::ValuesIn(test::all_tables()), test::isa_name);
+
+/// What is read afterwards is only asked for; passes of many tokens end where others begin.
+TEST_P(MatmulOfIsa, NeitherWhatIsNextNorPassesMatter) {
+  for (const WeightKernels& type : GetParam()->weights) {
+    for (const int64_t rows : {17, 84, 147}) {
+      const TestMatrix m = random_matrix(type, rows, 512, 20);
+      const TestMatrix next = random_matrix(type, rows, 512, 21);
+      const Activations x(512, 22);
+      const Converted converted(*GetParam(), type.partner, x);
+      for (const int64_t n_tokens : {1, 5, 12, 70, 200}) {
+        std::vector<const void*> tokens;
+        for (int64_t t = 0; t < n_tokens; ++t)
+          tokens.push_back(converted.rows[static_cast<size_t>(t * 7 % kMaxTokens)]);
+        Outputs y(n_tokens, rows);
+        type.matmul_partner(
+            {m.packed.data(), rows, 512, tokens.data(), n_tokens, y.pointers.data(), next.packed.data()});
+        y.expect_guards();
+        const Outputs each = run_partner(m, type, converted, kMaxTokens);
+        for (int64_t t = 0; t < n_tokens; ++t) {
+          const auto* expected = each.pointers[static_cast<size_t>(t * 7 % kMaxTokens)];
+          ASSERT_EQ(std::memcmp(y.pointers[static_cast<size_t>(t)], expected,
+                                static_cast<size_t>(rows) * sizeof(float)),
+                    0)
+              << describe(type, rows, 512, n_tokens) << ": token " << t;
+        }
+      }
+    }
+  }
+}
 
 TEST_P(MatmulOfIsa, F32EqualsTheOracleWeightsInAnyBatch) {
   for (const WeightKernels& type : GetParam()->weights) {

@@ -39,6 +39,21 @@ TEST_P(Rows, RmsNormDividesByTheRootMeanSquare) {
   }
 }
 
+TEST_P(Rows, AllFiniteLooksAtTheRowAlone) {
+  for (const float bad : {kInfinity, -kInfinity, kNaN}) {
+    for (int64_t n = 1; n <= 33; ++n) {
+      std::vector<float> x(static_cast<size_t>(n + 17), bad);  // what lies behind the row is another's
+      std::fill_n(x.begin(), n, std::numeric_limits<float>::max());
+      EXPECT_TRUE(GetParam()->all_finite(x.data(), n)) << n;
+      for (int64_t i = 0; i < n; ++i) {
+        x[static_cast<size_t>(i)] = bad;
+        EXPECT_FALSE(GetParam()->all_finite(x.data(), n)) << i << " of " << n;
+        x[static_cast<size_t>(i)] = 1;
+      }
+    }
+  }
+}
+
 TEST_P(Rows, SoftmaxIsTheDefinition) {
   for (int64_t n : kLengths) {
     const auto x = random_floats(3, n, 10);
