@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -14,16 +15,26 @@ namespace {
 // A request counts its bytes in 32 bits; the rest of a longer range is the caller's to ask for again.
 constexpr size_t kMostBytes = size_t{1} << 30;
 
+/// Held while a ring is made or unmade: a new one may lie where one of another thread lay. The kernel orders
+/// that by itself, but the thread sanitizer does not see what liburing maps.
+std::mutex& rings_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
 class UringQueue final : public ReadQueue {
  public:
   /// Returns 0 or a value of errno.
   int open(int depth) {
+    const std::scoped_lock lock(rings_mutex());
     const int result = io_uring_queue_init(static_cast<unsigned>(depth), &ring_, 0);
     is_open_ = result == 0;
     return -result;
   }
   ~UringQueue() override {
-    if (is_open_) io_uring_queue_exit(&ring_);
+    if (!is_open_) return;
+    const std::scoped_lock lock(rings_mutex());
+    io_uring_queue_exit(&ring_);
   }
 
   void start(int slot, int descriptor, int64_t offset, std::span<std::byte> out) override {
