@@ -2,9 +2,10 @@
 """Times how long soli takes until a model is ready, against the least that the machine needs for it.
 
 Rounds of: reading the file past the page cache (O_DIRECT, as many reads at a time as the disk can use), touching as
-much fresh memory as the weights take, loading with a cold page cache, and loading again with the file cached. Prints a
-Markdown row: medians, least and most. The file must be on a disk that knows O_DIRECT, and its pages must not be mapped
-or locked by others, or they stay in the cache.
+much fresh memory as the weights take, loading with a cold page cache, and loading twice with the file cached. Prints a
+Markdown row: medians, least and most. The second of the two gets the memory that the first has just given back, which a
+virtual machine still holds; memory that it has to ask its host for costs more than all the rest. The file must be on a
+disk that knows O_DIRECT, and its pages must not be mapped or locked by others, or they stay in the cache.
 """
 
 import argparse
@@ -99,17 +100,19 @@ def load(soli, path):
     return json.loads(done.stdout)["load_s"]
 
 
-def spread(values, unit=""):
-    return f"{statistics.median(values):.2f}{unit} [{min(values):.2f}..{max(values):.2f}]"
+def spread(values):
+    return f"{statistics.median(values):.2f} [{min(values):.2f}..{max(values):.2f}]"
 
 
 def main():
     options = parse()
-    print("| model | GB | O_DIRECT, s | fresh memory, s | cold, s | cold / O_DIRECT | cached, s | cached, s per GB |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    columns = ["model", "GB", "O_DIRECT, s", "fresh memory, s", "cold, s", "cold / O_DIRECT"]
+    columns += ["cached, s per GB", "cached again, s per GB"]
+    print(f"| {' | '.join(columns)} |")
+    print(f"|{' --- |' * len(columns)}")
     for path in options.model:
         gigabytes = path.stat().st_size / 1e9
-        direct, fresh, cold, cached = [], [], [], []
+        direct, fresh, cold, cached, again = [], [], [], [], []
         for _ in range(options.rounds):
             drop_from_cache(path)
             direct.append(read_direct(path, options.reads))
@@ -119,11 +122,11 @@ def main():
             with open(path, "rb") as file:
                 while file.read(READ_BYTES):
                     pass
-            cached.append(load(options.soli, path))
+            cached.append(load(options.soli, path) / gigabytes)
+            again.append(load(options.soli, path) / gigabytes)
         ratios = [a / b for a, b in zip(cold, direct)]
-        per_gigabyte = [seconds / gigabytes for seconds in cached]
-        columns = [path.name, f"{gigabytes:.2f}", *map(spread, (direct, fresh, cold, ratios, cached, per_gigabyte))]
-        print(f"| {' | '.join(columns)} |", flush=True)
+        figures = map(spread, (direct, fresh, cold, ratios, cached, again))
+        print(f"| {' | '.join([path.name, f'{gigabytes:.2f}', *figures])} |", flush=True)
 
 
 if __name__ == "__main__":
