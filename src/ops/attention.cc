@@ -17,6 +17,7 @@ constexpr int64_t kMultipliesPerRange = 200'000;
 constexpr int64_t kItemsPerThread = 2;
 /// A cache line: what threads write lies in different ones.
 constexpr int64_t kLineFloats = 16;
+
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t n, int64_t unit) { return ceil_div(n, unit) * unit; }
 

@@ -183,6 +183,7 @@ TEST_P(MatmulOfIsa, NeitherWhatIsNextNorPassesMatter) {
       const TestMatrix next = random_matrix(type, rows, 512, 21);
       const Activations x(512, 22);
       const Converted converted(*GetParam(), type.partner, x);
+      const Outputs each = run_partner(m, type, converted, kMaxTokens);
       for (const int64_t n_tokens : {1, 5, 12, 70, 200}) {
         std::vector<const void*> tokens;
         for (int64_t t = 0; t < n_tokens; ++t)
@@ -191,7 +192,6 @@ TEST_P(MatmulOfIsa, NeitherWhatIsNextNorPassesMatter) {
         type.matmul_partner(
             {m.packed.data(), rows, 512, tokens.data(), n_tokens, y.pointers.data(), next.packed.data()});
         y.expect_guards();
-        const Outputs each = run_partner(m, type, converted, kMaxTokens);
         for (int64_t t = 0; t < n_tokens; ++t) {
           const auto* expected = each.pointers[static_cast<size_t>(t * 7 % kMaxTokens)];
           ASSERT_EQ(std::memcmp(y.pointers[static_cast<size_t>(t)], expected,
