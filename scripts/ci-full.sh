@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What is too long for every change: all tests under ASan and UBSan and under TSan, clang without sanitizers,
-# clang-tidy over all files, and every fuzz target for ten minutes (SOLI_FUZZ_SECONDS).
+# clang-tidy over all files, random walks over model shapes from a new seed (SOLI_WALKS of each family), and every
+# fuzz target for ten minutes (SOLI_FUZZ_SECONDS).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/stages.sh
@@ -10,6 +11,10 @@ scripts/setup.sh test
 release() {
   build release all
   run_tests release 3600
+}
+
+walks() {
+  RC_PARAMS="max_success=${SOLI_WALKS:-400}" build/release/tests/test_reference --gtest_filter='*Walk*'
 }
 
 clang() {
@@ -29,6 +34,7 @@ tsan() {
 }
 
 stage release release
+stage walks walks
 stage clang clang
 stage asan-ubsan asan
 stage tsan tsan

@@ -20,6 +20,7 @@ run_packages=(
 )
 test_packages=(
   libgtest-dev libgmock-dev  # unit tests
+  librapidcheck-dev          # random walks over model shapes
   python3 python3-numpy      # lint tests, independent recounts of what soli prints
   xz-utils                   # unpacks the golden vocabularies
   clang clang-format clang-tidy
