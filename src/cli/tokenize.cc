@@ -1,5 +1,6 @@
 // soli tokenize: text to token ids and back.
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 
 #include "base/utf8.h"
@@ -47,9 +48,25 @@ Result<int> detokenize(const TokenizeOptions& options, const Tokenizer& tokenize
   return kExitDone;
 }
 
+/// A model is a GGUF file, a tokenizer.json or a folder with one.
+Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const bool folder = fs::is_directory(path, ignored);
+  if (folder && !fs::exists(path + "/tokenizer.json", ignored)) {
+    return fail(
+        ErrorKind::kNotFound,
+        "{}: a folder without a tokenizer.json; allowed are a GGUF file, a tokenizer.json and a folder with "
+        "one",
+        path);
+  }
+  if (folder || path.ends_with(".json")) return Tokenizer::from_hugging_face(path);
+  SOLI_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::open(path));
+  return Tokenizer::from_gguf(file);
+}
+
 Result<int> run_tokenize(const TokenizeOptions& options) {
-  SOLI_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::open(options.path));
-  SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::from_gguf(file));
+  SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, open_tokenizer(options.path));
   if (!options.ids.empty()) return detokenize(options, *tokenizer);
   SOLI_ASSIGN_OR_RETURN(const std::string text, input_text(options));
   SOLI_ASSIGN_OR_RETURN(
@@ -70,7 +87,8 @@ Result<int> run_tokenize(const TokenizeOptions& options) {
 Command add_tokenize(CLI::App& program) {
   CLI::App* const app = program.add_subcommand("tokenize", "Turn text into token ids, or ids into text");
   const auto options = std::make_shared<TokenizeOptions>();
-  add_model_path(*app, options->path);
+  add_model_path(*app, options->path)
+      ->description("GGUF file, tokenizer.json, or folder with a tokenizer.json");
   CLI::Option* const text = add_text(*app, "-p,--prompt", options->text, "The text");
   CLI::Option* const file = add_path(*app, "-f,--file", options->text_file, "Read the text from a file");
   file->type_name("FILE")->excludes(text);
@@ -83,10 +101,13 @@ Command add_tokenize(CLI::App& program) {
                 "Texts like '<|im_start|>' become their control token");
   app->add_flag("--json", options->json, "Print one JSON object");
   app->footer(
-      "Without -p and -f the text is read from standard input. Only the vocabulary of the file is used.\n\n"
+      "Without -p and -f the text is read from standard input. Only the vocabulary of the file is used; that "
+      "of a\n"
+      "tokenizer.json comes with the tokenizer_config.json beside it.\n\n"
       "Examples:\n"
       "  soli tokenize model.gguf -p \"Hello, world\"\n"
-      "  soli tokenize model.gguf --detokenize 1,15043,29892,3186");
+      "  soli tokenize model.gguf --detokenize 1,15043,29892,3186\n"
+      "  soli tokenize Qwen3-30B-A3B/tokenizer.json -p \"Hello, world\"");
   return {app, [options] { return run_tokenize(*options); }};
 }
 

@@ -9,9 +9,8 @@ namespace soli {
 
 std::string Detokenizer::push(int32_t id) {
   std::string_view piece = tokenizer_->piece(id, options_.render_special);
-  if (at_start_ && tokenizer_->adds_space_prefix() && !piece.empty() && piece.front() == ' ') {
-    piece.remove_prefix(1);
-  }
+  if (piece.empty()) return "";
+  if (at_start_ && tokenizer_->adds_space_prefix() && piece.front() == ' ') piece.remove_prefix(1);
   at_start_ = false;
   held_.append(piece);
   std::string chunk;

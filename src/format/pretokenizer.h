@@ -2,17 +2,14 @@
 
 // Cuts a text into the words inside which byte-pair merges may work.
 
-#include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "format/regex.h"
 
 namespace soli {
-
-struct PretokenizerScratch;
 
 /// How one family of models cuts text, and what else llama.cpp ties to the name that its files carry.
 struct PretokenizerEntry {
@@ -29,20 +26,10 @@ const PretokenizerEntry* find_pretokenizer(std::string_view name);
 /// All names, sorted, with commas; for messages.
 std::string pretokenizer_names();
 
-/// A part of a text, in bytes.
-struct TextSpan {
-  uint32_t begin = 0;
-  uint32_t end = 0;
-};
-
 class Pretokenizer {
  public:
   /// Fails with kUnsupported, naming an unknown pre-tokenizer and the known ones.
   static Result<Pretokenizer> create(std::string_view name);
-
-  Pretokenizer(Pretokenizer&&) noexcept;
-  Pretokenizer& operator=(Pretokenizer&&) noexcept;
-  ~Pretokenizer();
 
   const PretokenizerEntry& entry() const { return *entry_; }
 
@@ -52,13 +39,10 @@ class Pretokenizer {
   Result<std::vector<TextSpan>> split(std::string_view text) const;
 
  private:
-  struct Program;
-  explicit Pretokenizer(const PretokenizerEntry* entry);
-  Status split_further(const Program& program, PretokenizerScratch& scratch, std::string_view text,
-                       const std::vector<TextSpan>& words, std::vector<TextSpan>& out) const;
+  explicit Pretokenizer(const PretokenizerEntry* entry) : entry_(entry) {}
 
   const PretokenizerEntry* entry_;
-  std::vector<std::unique_ptr<Program>> programs_;
+  std::vector<Regex> patterns_;
 };
 
 }  // namespace soli

@@ -1,7 +1,8 @@
 #pragma once
 
-// Text to token ids and back. The ids are those of llama.cpp, and of the model's own tokenizer where these
-// two agree (tests/golden/tokenizers). Encoding takes O(n log n) time for n bytes of any text, and a bounded
+// Text to token ids and back. The ids of a GGUF file are those of llama.cpp, and of the model's own tokenizer
+// where these two agree (tests/golden/tokenizers); those of a tokenizer.json are those of the library of
+// Hugging Face. Encoding takes O(n log n) time for n bytes of any text, and a bounded
 // depth of the stack. Streaming of generated tokens: format/detokenizer.h.
 
 #include <cstdint>
@@ -40,6 +41,9 @@ class Tokenizer {
   /// Fails with kMalformed, kUnsupported or kLimit, naming the token, merge or id at fault.
   static Result<std::unique_ptr<Tokenizer>> create(TokenizerSpec spec);
   static Result<std::unique_ptr<Tokenizer>> from_gguf(const GgufFile& file);
+  /// Of a tokenizer.json, or of a folder with one, as in format/hf/tokenizer.h. What lies beside it counts
+  /// too: tokenizer_config.json and chat_template.jinja. Fails also with kNotFound or kIo.
+  static Result<std::unique_ptr<Tokenizer>> from_hugging_face(const std::string& path);
 
   virtual ~Tokenizer() = default;
   Tokenizer(const Tokenizer&) = delete;
@@ -75,6 +79,9 @@ class Tokenizer {
   virtual bool is_end_of_generation(int32_t id) const = 0;
   /// Ascending.
   virtual const std::vector<int32_t>& end_of_generation_ids() const = 0;
+
+  /// The chat templates of the file, in its order; those that have no name are called "default".
+  virtual const std::vector<ChatTemplateText>& chat_templates() const = 0;
 
   /// Whether decode() takes a leading blank off a text.
   virtual bool adds_space_prefix() const = 0;

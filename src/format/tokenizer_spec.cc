@@ -78,6 +78,21 @@ Result<bool> is_named_phi3(const GgufMetadata& metadata) {
   return name.find("phi-3") != std::string::npos || name.find("phi3") != std::string::npos;
 }
 
+/// "tokenizer.chat_template" is the default one, "tokenizer.chat_template.rag" is called "rag".
+Result<std::vector<ChatTemplateText>> read_chat_templates(const GgufMetadata& metadata) {
+  constexpr std::string_view kKey = "tokenizer.chat_template";
+  std::vector<ChatTemplateText> out;
+  for (const GgufMetadata::Entry& entry : metadata.entries()) {
+    std::string_view name = entry.key;
+    if (!name.starts_with(kKey)) continue;
+    name.remove_prefix(kKey.size());
+    if (!name.empty() && (name.front() != '.' || name.size() == 1)) continue;
+    SOLI_ASSIGN_OR_RETURN(const std::string_view text, metadata.get_string(entry.key));
+    out.push_back({name.empty() ? "default" : std::string(name.substr(1)), std::string(text)});
+  }
+  return out;
+}
+
 Status read_kind(const GgufMetadata& metadata, TokenizerSpec& spec) {
   SOLI_ASSIGN_OR_RETURN(const std::string_view model, metadata.get_string("tokenizer.ggml.model"));
   if (model == "gpt2") {
@@ -117,6 +132,7 @@ Result<TokenizerSpec> read_tokenizer_spec(const GgufMetadata& metadata) {
   SOLI_RETURN_IF_ERROR(read_flag(metadata, "tokenizer.ggml.add_eos_token", spec.add_eos));
   SOLI_RETURN_IF_ERROR(read_flag(metadata, "tokenizer.ggml.add_space_prefix", spec.add_space_prefix));
   SOLI_ASSIGN_OR_RETURN(spec.special_tokens_strip_right, is_named_phi3(metadata));
+  SOLI_ASSIGN_OR_RETURN(spec.chat_templates, read_chat_templates(metadata));
   return spec;
 }
 

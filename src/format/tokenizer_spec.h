@@ -36,6 +36,12 @@ enum class TokenType : uint8_t {
   kByte = 6,
 };
 
+/// A chat template as the file has it, not yet parsed.
+struct ChatTemplateText {
+  std::string name;  // "default" for the only one, or the one without a name
+  std::string text;
+};
+
 struct TokenizerSpec {
   TokenizerKind kind = TokenizerKind::kBytePairMerges;
   std::string pretokenizer = "default";  // only merges have one; see pretokenizer_names()
@@ -52,6 +58,8 @@ struct TokenizerSpec {
 
   // Special tokens swallow the blanks that follow them in a text (Phi-3; no key of the file says so).
   bool special_tokens_strip_right = false;
+
+  std::vector<ChatTemplateText> chat_templates;
 };
 
 /// Reads the keys tokenizer.ggml.*. Fails with kMalformed or kNotFound naming the key, or with kUnsupported

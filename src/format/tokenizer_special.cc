@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 namespace soli {
 namespace {
@@ -31,8 +32,9 @@ bool keeps_blanks(std::string_view text) {
 
 Result<SpecialTokenFinder> SpecialTokenFinder::create(const Vocabulary& vocabulary, bool strip_right) {
   SpecialTokenFinder finder;
+  std::vector<std::string> texts;
   for (int32_t id = 0; id < vocabulary.size(); ++id) {
-    const std::string_view text = vocabulary.text(id);
+    const std::string& text = vocabulary.text(id);
     if (text.empty() || !vocabulary.matched_as_special(id)) continue;
     if (text.size() > kMaxSpecialTokenBytes) {
       return fail(ErrorKind::kLimit, "special token {} has {} bytes; {} are allowed", id, text.size(),
@@ -40,41 +42,12 @@ Result<SpecialTokenFinder> SpecialTokenFinder::create(const Vocabulary& vocabula
     }
     const bool always = vocabulary.matched_always(id) && !vocabulary.hidden(id);
     finder.any_always_ |= always;
-    finder.tokens_.push_back({text, id, always, strip_right && !keeps_blanks(text)});
+    finder.tokens_.push_back(
+        {id, static_cast<uint32_t>(text.size()), always, strip_right && !keeps_blanks(text)});
+    texts.push_back(text);
   }
-  std::sort(finder.tokens_.begin(), finder.tokens_.end(),
-            [](const Token& a, const Token& b) { return a.text != b.text ? a.text < b.text : a.id < b.id; });
-  for (uint32_t i = 0; i < finder.tokens_.size(); ++i) {
-    Range& range = finder.first_byte_[static_cast<uint8_t>(finder.tokens_[i].text.front())];
-    if (range.end == 0) range.begin = i;
-    range.end = i + 1;
-  }
+  finder.texts_ = LongestPrefix(std::move(texts));
   return finder;
-}
-
-int64_t SpecialTokenFinder::longest_at_front(std::string_view text, bool parse_special) const {
-  Range range = first_byte_[static_cast<uint8_t>(text.front())];
-  int64_t longest = -1;
-  // Invariant: the tokens of the range have the first `depth` bytes of the text in common, so those that end
-  // there come first.
-  for (size_t depth = 1; range.begin < range.end; ++depth) {
-    for (; range.begin < range.end && tokens_[range.begin].text.size() == depth; ++range.begin) {
-      const Token& token = tokens_[range.begin];
-      const bool same = longest >= 0 && tokens_[static_cast<size_t>(longest)].text.size() == depth;
-      if ((parse_special || token.always) && !same) longest = range.begin;
-    }
-    if (range.begin == range.end || depth == text.size()) break;
-    const auto next = static_cast<uint8_t>(text[depth]);
-    const auto byte = [&](uint32_t i) { return static_cast<uint8_t>(tokens_[i].text[depth]); };
-    if (byte(range.begin) == next && byte(range.end - 1) == next) continue;
-    const auto first = tokens_.begin() + range.begin, last = tokens_.begin() + range.end;
-    const auto low = std::partition_point(
-        first, last, [&](const Token& t) { return static_cast<uint8_t>(t.text[depth]) < next; });
-    const auto high = std::partition_point(
-        low, last, [&](const Token& t) { return static_cast<uint8_t>(t.text[depth]) == next; });
-    range = {static_cast<uint32_t>(low - tokens_.begin()), static_cast<uint32_t>(high - tokens_.begin())};
-  }
-  return longest;
 }
 
 std::vector<TextFragment> SpecialTokenFinder::split(std::string_view text, bool parse_special) const {
@@ -82,10 +55,11 @@ std::vector<TextFragment> SpecialTokenFinder::split(std::string_view text, bool 
   const auto size = static_cast<uint32_t>(text.size());
   std::vector<Candidate> candidates;
   const auto consider = [&](uint32_t begin, uint32_t room, auto&& keep) {
-    const int64_t token = longest_at_front(text.substr(begin, room), parse_special);
+    const int64_t token = texts_.find(text.substr(begin, room),
+                                      [&](size_t index) { return parse_special || tokens_[index].always; });
     if (token < 0) return;
     const Token& found = tokens_[static_cast<size_t>(token)];
-    keep(Candidate{begin, static_cast<uint32_t>(found.text.size()), static_cast<uint32_t>(token), found.id});
+    keep(Candidate{begin, found.bytes, static_cast<uint32_t>(token), found.id});
   };
   if (parse_special ? !tokens_.empty() : any_always_) {
     for (uint32_t i = 0; i < size; ++i) {

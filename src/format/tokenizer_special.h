@@ -2,13 +2,13 @@
 
 // Finds special tokens in a text before anything else cuts it.
 
-#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
-#include "format/pretokenizer.h"
+#include "format/longest_prefix.h"
+#include "format/regex.h"
 #include "format/tokenizer_vocabulary.h"
 
 namespace soli {
@@ -32,22 +32,15 @@ class SpecialTokenFinder {
   std::vector<TextFragment> split(std::string_view text, bool parse_special) const;
 
  private:
-  /// The tokens that begin with one byte, as a range of `tokens_`.
-  struct Range {
-    uint32_t begin = 0, end = 0;
-  };
   struct Token {
-    std::string_view text;
     int32_t id;
+    uint32_t bytes;
     bool always;       // found also where special tokens are not parsed
     bool strip_right;  // swallows the blanks after it
   };
 
-  /// Index of the longest token at the beginning of `text`, or -1.
-  int64_t longest_at_front(std::string_view text, bool parse_special) const;
-
-  std::vector<Token> tokens_;  // sorted by text
-  std::array<Range, 256> first_byte_;
+  std::vector<Token> tokens_;
+  LongestPrefix texts_;  // of the tokens, in their order
   bool any_always_ = false;
 };
 

@@ -32,6 +32,9 @@ constexpr std::string_view kShownTexts[] = {"<|channel|>", "<|message|>", "<|sta
 
 constexpr std::string_view kBlankMark = "\u2581";
 
+// Of all tokens together; their ends are numbers of 32 bits.
+constexpr size_t kMaxPiecesBytes = size_t{1} << 30;
+
 std::array<std::string, 256> make_printable_bytes() {
   std::array<std::string, 256> out;
   uint32_t next = 256;
@@ -69,18 +72,24 @@ const std::array<std::string, 256>& printable_bytes() {
   return table;
 }
 
+std::optional<uint8_t> byte_of_printable(std::string_view character) {
+  const Utf8Unit unit = utf8_front(character);
+  const auto& table = byte_of_code_point();
+  if (!unit.valid || unit.bytes != character.size() || unit.code_point >= table.size()) return std::nullopt;
+  const int byte = table[unit.code_point];
+  return byte < 0 ? std::nullopt : std::optional<uint8_t>(static_cast<uint8_t>(byte));
+}
+
 std::string bytes_of_printable(std::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const Utf8Unit unit = utf8_front(text);
-    const auto& table = byte_of_code_point();
-    const int byte = unit.valid && unit.code_point < table.size() ? table[unit.code_point] : -1;
-    if (byte >= 0) {
-      out.push_back(static_cast<char>(byte));
+    const std::string_view character = text.substr(0, utf8_front(text).bytes);
+    if (const auto byte = byte_of_printable(character)) {
+      out.push_back(static_cast<char>(*byte));
     } else {
-      out.append(text.substr(0, unit.bytes));
+      out.append(character);
     }
-    text.remove_prefix(unit.bytes);
+    text.remove_prefix(character.size());
   }
   return out;
 }
@@ -93,6 +102,21 @@ std::optional<uint8_t> byte_of_token_text(std::string_view text) {
 }
 
 Result<Vocabulary> Vocabulary::build(TokenizerSpec& spec) {
+  if (spec.kind == TokenizerKind::kBytePairMerges) {
+    return build(spec, [](std::string_view text) -> Result<std::string> { return bytes_of_printable(text); });
+  }
+  return build(spec, [](std::string_view text) -> Result<std::string> {
+    std::string out;
+    for (size_t i = 0; i < text.size();) {
+      const bool mark = text.substr(i).starts_with(kBlankMark);
+      out.push_back(mark ? ' ' : text[i]);
+      i += mark ? kBlankMark.size() : 1;
+    }
+    return out;
+  });
+}
+
+Result<Vocabulary> Vocabulary::build(TokenizerSpec& spec, PieceMaker piece_of) {
   Vocabulary vocabulary;
   SOLI_RETURN_IF_ERROR(vocabulary.take_tokens(spec));
   SOLI_RETURN_IF_ERROR(vocabulary.take_special_ids(spec));
@@ -100,7 +124,8 @@ Result<Vocabulary> Vocabulary::build(TokenizerSpec& spec) {
   const auto eom = spec.eom ? std::optional<int32_t>(static_cast<int32_t>(*spec.eom)) : std::nullopt;
   vocabulary.find_end_of_generation(eom);
   SOLI_RETURN_IF_ERROR(vocabulary.decide_additions(spec));
-  vocabulary.build_pieces(spec.kind);
+  SOLI_RETURN_IF_ERROR(vocabulary.build_pieces(piece_of));
+  vocabulary.chat_templates = std::move(spec.chat_templates);
   return vocabulary;
 }
 
@@ -231,7 +256,7 @@ bool Vocabulary::matched_as_special(int32_t id) const {
   return hidden(id) || types_[static_cast<size_t>(id)] == TokenType::kUserDefined || matched_always(id);
 }
 
-std::string Vocabulary::make_piece(int32_t id, TokenizerKind kind) const {
+Result<std::string> Vocabulary::make_piece(int32_t id, PieceMaker piece_of) const {
   const std::string& text = this->text(id);
   switch (types_[static_cast<size_t>(id)]) {
     case TokenType::kControl:
@@ -247,22 +272,21 @@ std::string Vocabulary::make_piece(int32_t id, TokenizerKind kind) const {
     case TokenType::kNormal:
       break;
   }
-  if (kind == TokenizerKind::kBytePairMerges) return bytes_of_printable(text);
-  std::string out;
-  for (size_t i = 0; i < text.size();) {
-    const bool mark = std::string_view(text).substr(i).starts_with(kBlankMark);
-    out.push_back(mark ? ' ' : text[i]);
-    i += mark ? kBlankMark.size() : 1;
-  }
-  return out;
+  return piece_of(text);
 }
 
-void Vocabulary::build_pieces(TokenizerKind kind) {
+Status Vocabulary::build_pieces(PieceMaker piece_of) {
   piece_ends_.reserve(texts_.size());
   for (int32_t id = 0; id < size(); ++id) {
-    pieces_ += make_piece(id, kind);
+    SOLI_ASSIGN_OR_RETURN(const std::string piece, make_piece(id, piece_of));
+    if (piece.size() > kMaxPiecesBytes - pieces_.size()) {
+      return fail(ErrorKind::kLimit, "the tokens make more than the {} bytes of text allowed",
+                  kMaxPiecesBytes);
+    }
+    pieces_ += piece;
     piece_ends_.push_back(static_cast<uint32_t>(pieces_.size()));
   }
+  return {};
 }
 
 std::string_view Vocabulary::piece(int32_t id) const {

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/result.h"
 #include "format/tokenizer_spec.h"
 
@@ -19,6 +20,8 @@ namespace soli {
 /// bytes_to_unicode), as UTF-8.
 const std::array<std::string, 256>& printable_bytes();
 
+/// The byte that one such character stands for, or nothing.
+std::optional<uint8_t> byte_of_printable(std::string_view character);
 /// The bytes that such a text stands for. Characters that stand for no byte stay as they are.
 std::string bytes_of_printable(std::string_view text);
 
@@ -27,9 +30,13 @@ std::optional<uint8_t> byte_of_token_text(std::string_view text);
 
 class Vocabulary {
  public:
-  /// Takes tokens, scores, types and special ids out of the spec. Fails with kMalformed or kLimit naming the
-  /// token or id at fault. Where two tokens have one text, the lower id is found.
+  /// Takes tokens, scores, types, special ids and chat templates out of the spec. Fails with kMalformed or
+  /// kLimit naming the token or id at fault. Where two tokens have one text, the lower id is found.
   static Result<Vocabulary> build(TokenizerSpec& spec);
+  /// What the text of a normal token shows.
+  using PieceMaker = FunctionRef<Result<std::string>(std::string_view)>;
+  /// The same with another way than that of the spec's kind.
+  static Result<Vocabulary> build(TokenizerSpec& spec, PieceMaker piece_of);
 
   int32_t size() const { return static_cast<int32_t>(texts_.size()); }
   bool contains(int32_t id) const { return id >= 0 && id < size(); }
@@ -49,6 +56,7 @@ class Vocabulary {
   std::optional<int32_t> bos, eos, eot, unknown;
   bool add_bos = false, add_eos = false, add_space_prefix = false;
   std::vector<int32_t> end_of_generation;  // ascending
+  std::vector<ChatTemplateText> chat_templates;
 
  private:
   Status take_tokens(TokenizerSpec& spec);
@@ -56,8 +64,8 @@ class Vocabulary {
   void find_control_tokens_by_text();
   void find_end_of_generation(std::optional<int32_t> eom);
   Status decide_additions(const TokenizerSpec& spec);
-  void build_pieces(TokenizerKind kind);
-  std::string make_piece(int32_t id, TokenizerKind kind) const;
+  Status build_pieces(PieceMaker piece_of);
+  Result<std::string> make_piece(int32_t id, PieceMaker piece_of) const;
   TokenType file_type(int32_t id) const;
 
   std::vector<std::string> texts_;
