@@ -36,8 +36,8 @@ std::vector<Vector> embed(const TensorFile& file, const std::vector<int32_t>& to
   std::vector<Vector> rows;
   for (const int32_t token : tokens) {
     SOLI_CHECK(token >= 0 && token < table.rows, "token {}", token);
-    Vector& row = rows.emplace_back();
-    for (int64_t i = 0; i < table.cols; ++i) row.push_back(table.at(token, i) * scale);
+    Vector& row = rows.emplace_back(static_cast<size_t>(table.cols));
+    for (int64_t i = 0; i < table.cols; ++i) row[static_cast<size_t>(i)] = table.at(token, i) * scale;
   }
   return rows;
 }

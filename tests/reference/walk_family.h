@@ -14,15 +14,15 @@ enum class WalkShared { kNone, kGated, kPlain, kPlainSometimes };
 struct WalkFamily {
   const char* name;
   May experts = May::kAlways;
-  bool expert_width_key = true;  // expert_feed_forward_length, else feed_forward_length
   May qkv_bias = May::kNever;
   WalkNorm qk_norm = WalkNorm::kNone;
   May o_bias = May::kNever;
   WalkShared shared = WalkShared::kNone;
+  May selection_bias = May::kNever;
+  bool expert_width_key = true;  // expert_feed_forward_length, else feed_forward_length
   bool leading_dense = false;
   bool gating_key = false;
   bool weight_keys = false;  // expert_weights_norm and expert_weights_scale
-  May selection_bias = May::kNever;
   bool groups = false;
   bool latent = false;
   bool gpt_oss = false;  // sinks, windows, biases in router and experts

@@ -25,6 +25,7 @@ struct Planned {
   double mean = 0;
   double deviation = 1;
   bool divisor = false;
+  bool twins = false;  // of the last dimension, every second part is like the one before it
 };
 
 class ModelWriter {
@@ -222,12 +223,17 @@ class ModelWriter {
     const int64_t n = shape_.n_experts;
     const double gain = family_.gpt_oss ? 5 : 2;  // so that gpt-oss clamps
     matrix(name("ffn_gate_inp.weight"), n, shape_.hidden, 2);
+    planned_.back().twins = shape_.twins;
     matrix(name("ffn_gate_exps.weight"), shape_.expert_width, shape_.hidden, gain, n);
     matrix(name("ffn_up_exps.weight"), shape_.expert_width, shape_.hidden, gain, n);
     matrix(name("ffn_down_exps.weight"), shape_.hidden, shape_.expert_width, 1 / gain, n);
-    if (shape_.selection_bias) bias(name("exp_probs_b.bias"), n);
+    for (const char* const of_scores : {"exp_probs_b.bias", "ffn_gate_inp.bias"}) {
+      const bool of_logits = std::string_view(of_scores).starts_with("ffn");
+      if (!(of_logits ? family_.gpt_oss : shape_.selection_bias)) continue;
+      bias(name(of_scores), n);
+      planned_.back().twins = shape_.twins;
+    }
     if (family_.gpt_oss) {
-      bias(name("ffn_gate_inp.bias"), n);
       planned_.push_back({.name = name("ffn_gate_exps.bias"), .dims = {shape_.expert_width, n}});
       planned_.push_back({.name = name("ffn_up_exps.bias"), .dims = {shape_.expert_width, n}});
       planned_.push_back({.name = name("ffn_down_exps.bias"), .dims = {shape_.hidden, n}});
@@ -256,6 +262,12 @@ class ModelWriter {
         const double value =
             tensor.divisor ? 1 + 2 * std::abs(drawn) : tensor.mean + tensor.deviation * drawn;
         values.push_back(static_cast<float>(value));
+      }
+      if (tensor.twins) {
+        const int64_t part = n / tensor.dims.back();
+        for (int64_t i = 0; i < n; ++i) {
+          if (i / part % 2 == 1) values[static_cast<size_t>(i)] = values[static_cast<size_t>(i - part)];
+        }
       }
       must(writer_.append(std::as_bytes(std::span(values))));
     }

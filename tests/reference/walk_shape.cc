@@ -14,7 +14,10 @@ constexpr int64_t kMinNormed = 8;
 // Multiplications of one run of the reference, so that a walk of many cases stays short.
 constexpr int64_t kMaxWork = 30'000'000;
 
-int64_t between(int64_t low, int64_t high) { return *rc::gen::inRange<int64_t>(low, high + 1); }
+/// Uniform from the first case on, where rapidcheck would begin with small numbers.
+int64_t between(int64_t low, int64_t high) {
+  return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange<int64_t>(low, high + 1));
+}
 bool coin() { return *rc::gen::arbitrary<bool>(); }
 bool draw(May may) { return may == May::kAlways || (may == May::kSometimes && coin()); }
 
@@ -78,6 +81,7 @@ void draw_router(const WalkFamily& family, WalkShape& shape) {
     shape.weight_scale = one_of<double>({0, 1, 2.5});
   }
   shape.selection_bias = draw(family.selection_bias);
+  shape.twins = shape.n_experts > 1 && between(0, 3) == 0;
 }
 
 void draw_ffn(const WalkFamily& family, WalkShape& shape) {
@@ -142,8 +146,8 @@ std::ostream& operator<<(std::ostream& out, const WalkShape& s) {
       << "\n  experts " << s.k << " of " << s.n_experts << ", width " << s.expert_width << ", shared "
       << s.n_shared << ", ffn " << s.ffn_width << ", groups " << s.n_groups_used << " of " << s.n_groups
       << ", gating " << s.gating << ", renormalise " << s.renormalise << ", scale " << s.weight_scale
-      << ", selection bias " << s.selection_bias << "\n  fused qkv " << s.fused_qkv << ", gate_up "
-      << s.fused_gate_up << ", single experts " << s.single_experts << ", old latent layout "
+      << ", selection bias " << s.selection_bias << ", twins " << s.twins << "\n  fused qkv " << s.fused_qkv
+      << ", gate_up " << s.fused_gate_up << ", single experts " << s.single_experts << ", old latent layout "
       << s.old_latent_layout << "\n  tokens " << s.n_tokens << ", chunks of " << s.chunk_rows << ", threads "
       << s.n_threads << ", isa " << s.isa;
   return out;

@@ -54,6 +54,7 @@ struct WalkShape {
   bool renormalise = false;  // expert_weights_norm
   double weight_scale = 0;   // 0: no key
   bool selection_bias = false;
+  bool twins = false;  // every second expert has the score of the one before it
 
   bool fused_qkv = false;
   bool fused_gate_up = false;
