@@ -88,7 +88,7 @@ struct WeightKernels {
 
   /// Oracle: exact values of one GGUF row of `cols` elements.
   void (*dequantize_row)(const std::byte* row, int64_t cols, float* out);
-  /// Oracle: a GGUF row from floats. ggml's bytes; K-quants and IQ4, which search: as small an error.
+  /// Oracle: a GGUF row from floats. ggml's bytes; K-quants and IQ types, which search: as small an error.
   void (*quantize_row)(const float* in, int64_t cols, std::byte* row);
 
   /// Packs 16 GGUF rows, which stand one after the other at `rows`, into the x16 layout at `strip`. Both have

@@ -14,8 +14,9 @@
 #include "kernels/matmul-inl.h"
 #include "kernels/product_q8_of_256-inl.h"
 #include "kernels/product_q8_of_32-inl.h"
-// Weight types. Some share a table of values, others the packing of their scales.
+// Weight types. Some share a table of values or a grid, others the packing of their scales.
 #include "kernels/quant/floats-inl.h"
+#include "kernels/quant/grid-inl.h"
 #include "kernels/quant/k_quant-inl.h"
 #include "kernels/quant/table4-inl.h"
 // All of types/, one file each: cmake/weight_types.cmake writes this list into the build tree.

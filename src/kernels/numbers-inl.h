@@ -21,14 +21,14 @@ SOLI_INLINE I32 dot_bytes(I32 signed_bytes) {
   return S::xor_i(signed_bytes, S::set1_i(static_cast<int32_t>(0x80808080U)));
 }
 
-/// A weight is scale * (byte - kOffset); bytes are at most 63.
+/// A weight is scale * (byte - kOffset); bytes are at most 127.
 template <int kOffset>
 struct OffsetNumbers {
   static constexpr bool kMinima = false;
   static constexpr int kByteOffset = kOffset;
 
   static SOLI_INLINE I32 dot(I32 acc, I32 bytes, I32 activations) {
-    return S::dot_u6(acc, bytes, activations);
+    return S::dot_u7(acc, bytes, activations);
   }
   /// Number j of the four.
   static SOLI_INLINE I32 number(I32 bytes, int j) {
@@ -36,7 +36,7 @@ struct OffsetNumbers {
   }
 };
 
-/// A weight is scale * byte - minimum; bytes are at most 63.
+/// A weight is scale * byte - minimum; bytes are at most 127.
 struct AffineNumbers : OffsetNumbers<0> {
   static constexpr bool kMinima = true;
 };
@@ -87,13 +87,50 @@ SOLI_INLINE void set_bit_pair(uint8_t* q, int i, int pair) {
   q[i / 128 * 32 + i % 32] |= static_cast<uint8_t>(pair << i % 128 / 32 * 2);
 }
 
-/// Bit 4 of the bytes of dword i, from 32 bits per row, bit e for element e.
-SOLI_INLINE I32 fifth_bits(I32 high, int i) {
+/// The lowest bits of the bytes of dword i, from 32 bits per row, bit e for element e.
+SOLI_INLINE I32 spread_bits(I32 bits, int i) {
   // Bit j moves to 8 j: of the four copies, shifted by 0, 7, 14 and 21, one puts it there.
-  const I32 four = bits_at(high, 4 * i, 4);
+  const I32 four = bits_at(bits, 4 * i, 4);
   I32 spread = S::or_i(four, S::shift_left(four, 7));
   spread = S::or_i(spread, S::shift_left(spread, 14));
-  return S::shift_left(S::and_i(spread, S::set1_i(0x01010101)), 4);
+  return S::and_i(spread, S::set1_i(0x01010101));
 }
+
+/// The same as bit 4.
+SOLI_INLINE I32 fifth_bits(I32 high, int i) { return S::shift_left(spread_bits(high, i), 4); }
+
+/// Eight consecutive elements of a row, as two dwords of bytes.
+struct Eight {
+  I32 low, high;
+};
+
+/// So many tokens' accumulators leave room for decoding on the way. Where that is dear, as with kSlowBytes,
+/// it is done once for all tokens instead, as soon as there are three.
+template <typename Type>
+constexpr int few_tokens_of() {
+  if constexpr (requires { Type::kSlowBytes; })
+    return S::kFewTokens < 2 ? S::kFewTokens : 2;
+  else
+    return S::kFewTokens;
+}
+
+/// The dwords of a packed block of a type, in ascending order. A type whose numbers come eight at a time has
+/// eight(packed, i) in the place of bytes(), which is then asked once for two dwords.
+template <typename Type>
+struct Dwords {
+  const std::byte* packed;
+  I32 second = S::set1_i(0);
+
+  SOLI_INLINE I32 next(int i) {
+    if constexpr (requires { Type::eight(packed, i); }) {
+      if (i % 2 != 0) return second;
+      const Eight eight = Type::eight(packed, i / 2);
+      second = eight.high;
+      return eight.low;
+    } else {
+      return Type::bytes(packed, i);
+    }
+  }
+};
 
 }  // namespace soli::kernels::SOLI_ISA_NAMESPACE

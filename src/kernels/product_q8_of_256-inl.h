@@ -9,7 +9,8 @@
 //   sum    = fma(value, d_activation, sum)
 //
 // A weight type for this has, beside its numbers (numbers-inl.h): kParts, bytes(packed, i) for dword i of 64
-// of a packed block, and Scales(packed) with d, scale(p) and, if kMinima, d_minimum and minimum(p).
+// of a packed block or eight(packed, i) for dwords 2i and 2i + 1, and Scales(packed) with d, scale(p) and, if
+// kMinima, d_minimum and minimum(p).
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
@@ -21,8 +22,8 @@ struct Q8Of256Product {
   using Scales = typename Type::Scales;
   static constexpr int kTileStrips = S::kTwofoldTileStrips;
   static constexpr int kTileTokens = S::kTwofoldTileTokens;
-  static constexpr int kFewTokens = S::kFewTokens;
-  static constexpr int kFewTiles = S::kFewTokens < 8 ? 2 : 1;
+  static constexpr int kFewTokens = few_tokens_of<Type>();
+  static constexpr int kFewTiles = kFewTokens == S::kFewTokens && kFewTokens < 8 ? 2 : 1;
   static constexpr int kFewStrips = 1;  // one of them has many dots to do for each line that it reads
   static constexpr int64_t kPrefetchBytes = 6144;
   static constexpr int kParts = Type::kParts;
@@ -48,11 +49,12 @@ struct Q8Of256Product {
     }
     S::store(panel.d, scales.d);
     if constexpr (Type::kMinima) S::store(panel.d_minimum, scales.d_minimum);
+    Dwords<Type> dwords{packed};
     SOLI_UNROLL
     for (int outer = 0; outer < 8; ++outer) {
       SOLI_UNROLL
       for (int i = 0; i < 8; ++i) {
-        S::store_i(panel.bytes + (outer * 8 + i) * kStripRows, Type::bytes(packed, outer * 8 + i));
+        S::store_i(panel.bytes + (outer * 8 + i) * kStripRows, dwords.next(outer * 8 + i));
       }
     }
   }
@@ -95,6 +97,7 @@ struct Q8Of256Product {
       prefetch(strips.ahead(0, block * kBytes + kPrefetchBytes), kBytes);
       const std::byte* packed = strips.strip(0, block * kBytes);
       const Scales scales(packed);
+      Dwords<Type> dwords{packed};
       I32 dots[T];
       SOLI_UNROLL
       for (int t = 0; t < T; ++t) dots[t] = S::set1_i(0);
@@ -106,7 +109,7 @@ struct Q8Of256Product {
         SOLI_UNROLL
         for (int i = 0; i < kPartDwords; ++i) {
           const int dword = p * kPartDwords + i;
-          const I32 bytes = Type::bytes(packed, dword);
+          const I32 bytes = dwords.next(dword);
           SOLI_UNROLL
           for (int t = 0; t < T; ++t) {
             part[t] = Type::dot(part[t], bytes, S::broadcast_i(rows[t][block].values + dword * 4));
@@ -134,10 +137,11 @@ struct Q8Of256Product {
   /// The exact values of a packed block: [256][16].
   static SOLI_INLINE void dequantize(const std::byte* packed, float* out) {
     const Scales scales(packed);
+    Dwords<Type> dwords{packed};
     for (int p = 0; p < kParts; ++p) {
       const F32 scale = S::mul(scales.d, S::to_f32(scales.scale(p)));
       for (int i = p * kPartDwords; i < (p + 1) * kPartDwords; ++i) {
-        const I32 bytes = Type::bytes(packed, i);
+        const I32 bytes = dwords.next(i);
         SOLI_UNROLL
         for (int j = 0; j < 4; ++j) {
           F32 value = S::mul(scale, S::to_f32(Type::number(bytes, j)));

@@ -25,7 +25,7 @@ float next_normal(Rng& rng) {
 }  // namespace
 
 int64_t piece_elements_of(int64_t cols) {
-  for (const int64_t elements : {256, 32}) {
+  for (const int64_t elements : {256, 128, 64, 32}) {
     if (cols % elements == 0) return elements;
   }
   return cols;

@@ -1,23 +1,12 @@
 #include "kernels/integer_reference.h"
 
-#include "kernels/half.h"
+#include "kernels/block_bytes.h"
 
 namespace soli::test {
 namespace {
 
 constexpr int kIq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 constexpr int kE2m1Twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
-int byte_at(const std::byte* p, int64_t i) { return std::to_integer<int>(p[i]); }
-
-float half_at(const std::byte* p) {
-  return kernels::float_of_half(static_cast<uint16_t>(byte_at(p, 0) | byte_at(p, 1) << 8));
-}
-
-/// Nibble e of 32: 16 low ones, then 16 high ones.
-int nibble(const std::byte* q, int e) { return e < 16 ? byte_at(q, e) & 15 : byte_at(q, e - 16) >> 4; }
-
-int bit(const std::byte* bits, int i) { return byte_at(bits, i / 8) >> (i % 8) & 1; }
 
 void decode_32(uint32_t type, const std::byte* p, IntegerBlock& b) {
   b.n = 32;
@@ -125,27 +114,100 @@ void decode_tq2_0(const std::byte* p, IntegerBlock& b) {
     b.numbers[e] = (byte_at(p, e / 128 * 32 + e % 32) >> (e % 128 / 32 * 2) & 3) - 1;
 }
 
-/// The integers that a block contributes: sums over its parts, weighted by their scales and minima.
+/// ggml's dequantize_row_tq1_0.
+void decode_tq1_0(const std::byte* p, IntegerBlock& b) {
+  b.d = half_at(p + 52);
+  b.scales[0] = 1;
+  int* number = b.numbers;
+  struct Run {
+    int first, n, digits;
+  };
+  for (const Run run : {Run{0, 32, 5}, Run{32, 16, 5}, Run{48, 4, 4}}) {
+    for (int digit = 0, power = 1; digit < run.digits; ++digit, power *= 3) {
+      for (int i = 0; i < run.n; ++i) {
+        const auto q = static_cast<uint8_t>(byte_at(p, run.first + i) * power);
+        *number++ = (q * 3 >> 8) - 1;
+      }
+    }
+  }
+}
+
+/// Scales in units of 2^-10: half of a number with 4 exponent and 3 mantissa bits, whose bias is 7.
+void decode_nvfp4(const std::byte* p, IntegerBlock& b) {
+  b.n = 64;
+  b.n_parts = 4;
+  b.d = 0x1p-10F;
+  for (int j = 0; j < 4; ++j) {
+    const int exponent = byte_at(p, j) >> 3 & 15;
+    const int mantissa = byte_at(p, j) & 7;
+    b.scales[j] = exponent == 0 ? mantissa : (mantissa + 8) << (exponent - 1);
+    if (byte_at(p, j) == 127) b.scales[j] = 0;
+    for (int i = 0; i < 8; ++i) {
+      const int both = byte_at(p, 4 + j * 8 + i);
+      b.numbers[j * 16 + i] = kE2m1Twice[both & 15];
+      b.numbers[j * 16 + 8 + i] = kE2m1Twice[both >> 4];
+    }
+  }
+}
+
+/// One scale for parts of 32.
+void decode_q1_0_or_q2_0(const std::byte* p, bool two_bits, IntegerBlock& b) {
+  b.n = two_bits ? 64 : 128;
+  b.n_parts = b.n / 32;
+  b.d = half_at(p);
+  for (int j = 0; j < b.n_parts; ++j) b.scales[j] = 1;
+  for (int e = 0; e < b.n; ++e)
+    b.numbers[e] = two_bits ? (byte_at(p + 2, e / 4) >> e % 4 * 2 & 3) - 1 : 2 * bit(p + 2, e) - 1;
+}
+
+/// Sums of products of numbers and activations, and of activations.
 struct Dots {
   int64_t dots = 0;
   int64_t minima = 0;
 };
 
-Dots dots_of(const IntegerBlock& b, const int* x) {
+/// The integers that a part contributes.
+Dots dots_of_part(const IntegerBlock& b, int part, const int* x) {
   Dots dots;
   const int part_elements = b.n / b.n_parts;
+  for (int e = part * part_elements; e < (part + 1) * part_elements; ++e) {
+    dots.dots += int64_t{b.numbers[e]} * x[e];
+    dots.minima += x[e];
+  }
+  return dots;
+}
+
+/// The same of a block of 256, weighted by the scales and minima of its parts.
+Dots dots_of(const IntegerBlock& b, const int* x) {
+  Dots dots;
   for (int part = 0; part < b.n_parts; ++part) {
-    int64_t dot = 0, sum = 0;
-    for (int e = part * part_elements; e < (part + 1) * part_elements; ++e) {
-      dot += int64_t{b.numbers[e]} * x[e];
-      sum += x[e];
-    }
-    dots.dots += b.scales[part] * dot;
-    dots.minima += b.minima[part] * sum;
+    const Dots of_part = dots_of_part(b, part, x);
+    dots.dots += b.scales[part] * of_part.dots;
+    dots.minima += b.minima[part] * of_part.minima;
   }
   EXPECT_LT(std::abs(dots.dots), int64_t{1} << 31);
   EXPECT_LT(std::abs(dots.minima), int64_t{1} << 31);
   return dots;
+}
+
+/// Parts of 32 or 16 elements, with activations that have a scale per 32.
+float add_parts(const IntegerBlock& b, const IntegerActivations& x, int64_t k, float sum) {
+  for (int part = 0; part < b.n_parts; ++part) {
+    const Dots dots = dots_of_part(b, part, x.values.data() + k);
+    const float d_activation = x.scales[static_cast<size_t>((k + part * b.n / b.n_parts) / 32)];
+    sum =
+        std::fma(static_cast<float>(dots.dots), static_cast<float>(b.scales[part]) * b.d * d_activation, sum);
+    if (b.has_minima) sum = std::fma(b.minimum_factor, d_activation * static_cast<float>(-dots.minima), sum);
+  }
+  return sum;
+}
+
+/// A block of 256, with activations that have one scale.
+float add_block(const IntegerBlock& b, const IntegerActivations& x, int64_t k, float sum) {
+  const Dots dots = dots_of(b, x.values.data() + k);
+  float value = static_cast<float>(dots.dots) * b.d;
+  if (b.has_minima) value = std::fma(static_cast<float>(dots.minima), -b.minimum_factor, value);
+  return std::fma(value, x.scales[static_cast<size_t>(k / 256)], sum);
 }
 
 }  // namespace
@@ -170,8 +232,18 @@ IntegerBlock decode_integers(uint32_t gguf_type, const std::byte* bytes) {
     case 23:
       decode_iq4_xs(bytes, b);
       break;
+    case 34:
+      decode_tq1_0(bytes, b);
+      break;
     case 35:
       decode_tq2_0(bytes, b);
+      break;
+    case 40:
+      decode_nvfp4(bytes, b);
+      break;
+    case 41:
+    case 42:
+      decode_q1_0_or_q2_0(bytes, gguf_type == 42, b);
       break;
     case 2:
     case 3:
@@ -183,7 +255,7 @@ IntegerBlock decode_integers(uint32_t gguf_type, const std::byte* bytes) {
       decode_32(gguf_type, bytes, b);
       break;
     default:
-      ADD_FAILURE() << "no integer reference for type " << gguf_type;
+      if (!decode_grid(gguf_type, bytes, b)) ADD_FAILURE() << "no integer reference for type " << gguf_type;
   }
   return b;
 }
@@ -193,17 +265,7 @@ float integer_reference(const TestMatrix& m, int64_t row, const IntegerActivatio
   const std::byte* bytes = m.gguf.data() + row * m.type->row_bytes(m.cols);
   for (int64_t k = 0; k < m.cols; k += m.type->block_elements, bytes += m.type->block_bytes) {
     const IntegerBlock b = decode_integers(m.type->gguf_type, bytes);
-    const Dots dots = dots_of(b, x.values.data() + k);
-    const float d_activation = x.scales[static_cast<size_t>(k / x.scale_elements)];
-    if (b.n == 32) {
-      sum = std::fma(static_cast<float>(dots.dots), b.d * d_activation, sum);
-      if (b.has_minima)
-        sum = std::fma(b.minimum_factor, d_activation * static_cast<float>(-dots.minima), sum);
-    } else {
-      float value = static_cast<float>(dots.dots) * b.d;
-      if (b.has_minima) value = std::fma(static_cast<float>(dots.minima), -b.minimum_factor, value);
-      sum = std::fma(value, d_activation, sum);
-    }
+    sum = x.scale_elements == 32 ? add_parts(b, x, k, sum) : add_block(b, x, k, sum);
   }
   return sum;
 }

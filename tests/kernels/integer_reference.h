@@ -25,6 +25,9 @@ struct IntegerBlock {
 /// Decodes the block at `bytes`; fails the test for a type without integer arithmetic.
 IntegerBlock decode_integers(uint32_t gguf_type, const std::byte* bytes);
 
+/// The part of it for types with grids; false for others.
+bool decode_grid(uint32_t gguf_type, const std::byte* bytes, IntegerBlock& b);
+
 /// An activation row in 8 bit, of either form.
 struct IntegerActivations {
   std::vector<int> values;    // [cols]

@@ -34,9 +34,11 @@ TEST_P(Weights, EveryTypeIsThereOnce) {
     EXPECT_EQ(GetParam()->find(type.gguf_type), &type);
   }
   const std::map<uint32_t, std::string_view> expected = {
-      {0, "F32"},     {1, "F16"},     {2, "Q4_0"},  {3, "Q4_1"},   {6, "Q5_0"},  {7, "Q5_1"},
-      {8, "Q8_0"},    {10, "Q2_K"},   {11, "Q3_K"}, {12, "Q4_K"},  {13, "Q5_K"}, {14, "Q6_K"},
-      {20, "IQ4_NL"}, {23, "IQ4_XS"}, {30, "BF16"}, {35, "TQ2_0"}, {39, "MXFP4"}};
+      {0, "F32"},      {1, "F16"},     {2, "Q4_0"},     {3, "Q4_1"},   {6, "Q5_0"},    {7, "Q5_1"},
+      {8, "Q8_0"},     {10, "Q2_K"},   {11, "Q3_K"},    {12, "Q4_K"},  {13, "Q5_K"},   {14, "Q6_K"},
+      {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"},
+      {22, "IQ2_S"},   {23, "IQ4_XS"}, {29, "IQ1_M"},   {30, "BF16"},  {34, "TQ1_0"},  {35, "TQ2_0"},
+      {39, "MXFP4"},   {40, "NVFP4"},  {41, "Q1_0"},    {42, "Q2_0"}};
   EXPECT_EQ(types, expected);
   EXPECT_EQ(GetParam()->find(4), nullptr) << "a retired type";
 }
@@ -60,7 +62,7 @@ TEST_P(Weights, DequantizeRowEqualsTheGoldens) {
 }
 
 /// Whether quantising searches, and so need not end where the reference does.
-bool searches(const WeightKernels& type) { return type.name.starts_with("IQ4") || type.name.ends_with("_K"); }
+bool searches(const WeightKernels& type) { return type.name.starts_with("IQ") || type.name.ends_with("_K"); }
 
 TEST_P(Weights, QuantizeRowEqualsTheReferenceOrIsAsGood) {
   const auto source = read_golden<float>("dequant/source.f32");

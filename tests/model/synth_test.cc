@@ -156,10 +156,11 @@ TEST_F(Synth, WeightsOfEveryTypeKeepActivationsInSize) {
     const ModelFile file = write(options);
     EXPECT_EQ(file.gguf().find_tensor("blk.1.ffn_gate_exps.weight")->type, type.gguf_type);
     EXPECT_EQ(file.gguf().find_tensor("blk.1.ffn_gate_inp.weight")->type, kGgmlF32);
-    // Three values with one scale, that of the largest, are too few to keep the variance.
-    const bool is_ternary = type.name.starts_with("TQ");
+    // Rounding to few values of least squared error takes variance away, as do so few that one scale, that of
+    // the largest, is all that there is to choose.
+    const double bits = 8.0 * type.block_bytes / type.block_elements;
     const auto expect_deviation = [&](const char* name, double expected, double tolerance) {
-      const double allowed = is_ternary ? 0.2 * expected : tolerance;
+      const double allowed = bits < 2.6 ? 0.25 * expected : tolerance;
       EXPECT_NEAR(deviation_of(values_of(file, name)), expected, allowed) << name;
     };
     expect_deviation("token_embd.weight", 1, 0.03);
@@ -316,8 +317,7 @@ TEST_F(Synth, RefusesSizesOutOfRangeByName) {
       {"n_leading_dense_layers: 1", "have 0", [](SynthOptions& o) { o.spec.n_leading_dense_layers = 1; }},
       {"routing_skew: -0.5", "0 to 8", [](SynthOptions& o) { o.routing_skew = -0.5; }},
       {"routing_skew: nan", "0 to 8", [](SynthOptions& o) { o.routing_skew = std::nan(""); }},
-      {"type of attention: IQ2_XS", "Q4_K",
-       [](SynthOptions& o) { o.type_of(Part::kAttention) = kGgmlIQ2_XS; }},
+      {"type of attention: Q8_K", "Q4_K", [](SynthOptions& o) { o.type_of(Part::kAttention) = kGgmlQ8_K; }},
       {"type of embedding: type 4294967295", "Q4_K",
        [](SynthOptions& o) { o.type_of(Part::kEmbedding) = kTypeByMix; }},
       {"type of router: type 99", "F32", [](SynthOptions& o) { o.type_of(Part::kRouter) = 99; }},

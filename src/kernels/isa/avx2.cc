@@ -9,6 +9,7 @@
 #include "kernels/compiler.h"
 #include "kernels/half.h"
 #include "kernels/isa/isa.h"
+#include "kernels/quant/grid_search.h"
 #include "kernels/quant/repack.h"
 #include "kernels/quant/rounding.h"
 

@@ -1,10 +1,15 @@
-// What the four-bit types with a table of values share (IQ4_NL, IQ4_XS, MXFP4).
+// What the four-bit types with a table of values share (IQ4_NL, IQ4_XS, MXFP4, NVFP4).
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
 /// IQ4_NL and IQ4_XS: denser near zero, as weights are.
 inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                           1,    13,   25,  38,  53,  69,  89,  113};
+
+/// MXFP4 and NVFP4: twice the numbers of 1 sign, 2 exponent and 1 mantissa bit; and the same + 12, not
+/// negative, as OffsetNumbers are.
+inline constexpr int8_t kE2m1Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+inline constexpr int8_t kE2m1OffsetValues[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
 /// The index of the value nearest to x, the first of two.
 inline int nearest_value(const int8_t* values, float x) {

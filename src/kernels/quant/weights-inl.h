@@ -62,7 +62,7 @@ constexpr WeightKernels weight_kernels() {
                         .matmul_partner = matmul<F32Product<Type>>};
   if constexpr (Type::kBlockElements >= kQ8BlockElements) {
     kernels.partner =
-        Type::kBlockElements == kQ8BlockElements ? ActivationForm::kQ8Of32 : ActivationForm::kQ8Of256;
+        Type::kBlockElements == kPanelElements ? ActivationForm::kQ8Of256 : ActivationForm::kQ8Of32;
     kernels.matmul_partner = matmul<IntegerProduct<Type>>;
   }
   return kernels;

@@ -93,6 +93,16 @@ struct Simd {
         _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
     return {_mm256_shuffle_epi8(entries, indices.lo), _mm256_shuffle_epi8(entries, indices.hi)};
   }
+  static SOLI_INLINE I32 lookup_i(const int32_t* table, I32 indices) {
+    const auto* halves = reinterpret_cast<const __m256i*>(table);
+    const __m256i low = _mm256_loadu_si256(halves);
+    const __m256i high = _mm256_loadu_si256(halves + 1);
+    return {lookup_i(low, high, indices.lo), lookup_i(low, high, indices.hi)};
+  }
+  static SOLI_INLINE I32 gather(const void* table, I32 indices) {
+    const auto* entries = static_cast<const int*>(table);
+    return {_mm256_i32gather_epi32(entries, indices.lo, 4), _mm256_i32gather_epi32(entries, indices.hi, 4)};
+  }
   static SOLI_INLINE void store_i8(int8_t* p, I32 a) {
     // Packing works within 128-bit halves, so that the 64-bit quarters come out as 0, 2, 1, 3.
     const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a.lo, a.hi), 0xd8);
@@ -134,7 +144,7 @@ struct Simd {
     return {_mm256_dpbusd_avx_epi32(acc.lo, weights.lo, activations.lo),
             _mm256_dpbusd_avx_epi32(acc.hi, weights.hi, activations.hi)};
   }
-  static SOLI_INLINE I32 dot_u6(I32 acc, I32 weights, I32 activations) {
+  static SOLI_INLINE I32 dot_u7(I32 acc, I32 weights, I32 activations) {
     return dot_i8(acc, weights, activations);
   }
 #else
@@ -145,7 +155,7 @@ struct Simd {
             add_pairs(acc.hi, _mm256_maddubs_epi16(_mm256_abs_epi8(weights.hi),
                                                    _mm256_sign_epi8(activations.hi, weights.hi)))};
   }
-  static SOLI_INLINE I32 dot_u6(I32 acc, I32 weights, I32 activations) {
+  static SOLI_INLINE I32 dot_u7(I32 acc, I32 weights, I32 activations) {
     return {add_pairs(acc.lo, _mm256_maddubs_epi16(weights.lo, activations.lo)),
             add_pairs(acc.hi, _mm256_maddubs_epi16(weights.hi, activations.hi))};
   }
@@ -169,6 +179,12 @@ struct Simd {
     const auto* halves = static_cast<const __m128i*>(p);
     return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
   }
+  static SOLI_INLINE F32 f32_of_f16(I32 a) {
+    // Packing works within 128-bit halves: see store_i8.
+    const __m256i halves = _mm256_permute4x64_epi64(_mm256_packus_epi32(a.lo, a.hi), 0xd8);
+    return {_mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
+            _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))};
+  }
   static SOLI_INLINE void store_f16(void* p, F32 a) {
     auto* halves = static_cast<__m128i*>(p);
     _mm_storeu_si128(halves, _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT));
@@ -176,6 +192,13 @@ struct Simd {
   }
 
  private:
+  /// The entries that the low four bits name, of eight each in low and high.
+  static SOLI_INLINE __m256i lookup_i(__m256i low, __m256i high, __m256i indices) {
+    const __m256 a = _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(low, indices));
+    const __m256 b = _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(high, indices));
+    const __m256 fourth = _mm256_castsi256_ps(_mm256_slli_epi32(indices, 28));
+    return _mm256_castps_si256(_mm256_blendv_ps(a, b, fourth));
+  }
   /// acc + the sums of neighbouring 16-bit numbers.
   static SOLI_INLINE __m256i add_pairs(__m256i acc, __m256i pairs) {
     return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));

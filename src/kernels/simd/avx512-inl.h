@@ -69,6 +69,12 @@ struct Simd {
     const __m128i entries = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
     return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(entries), indices.v)};
   }
+  static SOLI_INLINE I32 lookup_i(const int32_t* table, I32 indices) {
+    return {_mm512_permutexvar_epi32(indices.v, _mm512_loadu_si512(table))};
+  }
+  static SOLI_INLINE I32 gather(const void* table, I32 indices) {
+    return {_mm512_i32gather_epi32(indices.v, table, 4)};
+  }
   static SOLI_INLINE void store_i8(int8_t* p, I32 a) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
   }
@@ -93,7 +99,7 @@ struct Simd {
   static SOLI_INLINE I32 dot_i8(I32 acc, I32 weights, I32 activations) {
     return {_mm512_dpbusd_epi32(acc.v, weights.v, activations.v)};
   }
-  static SOLI_INLINE I32 dot_u6(I32 acc, I32 weights, I32 activations) {
+  static SOLI_INLINE I32 dot_u7(I32 acc, I32 weights, I32 activations) {
     return dot_i8(acc, weights, activations);
   }
   static SOLI_INLINE I32 dot_i16(I32 acc, I32 a, I32 b) { return {_mm512_dpwssd_epi32(acc.v, a.v, b.v)}; }
@@ -117,6 +123,7 @@ struct Simd {
   static SOLI_INLINE F32 load_f16(const void* p) {
     return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
   }
+  static SOLI_INLINE F32 f32_of_f16(I32 a) { return {_mm512_cvtph_ps(_mm512_cvtepi32_epi16(a.v))}; }
   static SOLI_INLINE void store_f16(void* p, F32 a) {
     _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT));
   }

@@ -132,6 +132,16 @@ struct Simd {
     std::memcpy(&indices, bytes, sizeof bytes);
     return indices;
   }
+  /// Replaces each lane by the entry of a table of 16 that its low four bits name.
+  static SOLI_INLINE I32 lookup_i(const int32_t* table, I32 indices) {
+    SOLI_LANES indices.lane[i] = table[indices.lane[i] & 15];
+    return indices;
+  }
+  /// Replaces each lane, not negative, by that entry of a table of dwords.
+  static SOLI_INLINE I32 gather(const void* table, I32 indices) {
+    SOLI_LANES std::memcpy(&indices.lane[i], static_cast<const std::byte*>(table) + 4 * indices.lane[i], 4);
+    return indices;
+  }
   /// Sixteen values in [-128, 127] as bytes.
   static SOLI_INLINE void store_i8(int8_t* p, I32 a) { SOLI_LANES p[i] = static_cast<int8_t>(a.lane[i]); }
   static SOLI_INLINE I32 add_i(I32 a, I32 b) {
@@ -184,8 +194,8 @@ struct Simd {
     }
     return acc;
   }
-  /// The same for unsigned bytes of weights up to 63.
-  static SOLI_INLINE I32 dot_u6(I32 acc, I32 weights, I32 activations) {
+  /// The same for unsigned bytes of weights up to 127.
+  static SOLI_INLINE I32 dot_u7(I32 acc, I32 weights, I32 activations) {
     return dot_i8(acc, weights, activations);
   }
   /// acc + the two products of signed 16-bit numbers in each lane, exactly.
@@ -232,6 +242,12 @@ struct Simd {
     std::memcpy(narrow, p, sizeof narrow);
     F32 r;
     SOLI_LANES r.lane[i] = float_of_half(narrow[i]);
+    return r;
+  }
+  /// The binary16 in the low half of each lane; the high half is zero.
+  static SOLI_INLINE F32 f32_of_f16(I32 a) {
+    F32 r;
+    SOLI_LANES r.lane[i] = float_of_half(static_cast<uint16_t>(a.lane[i]));
     return r;
   }
   static SOLI_INLINE void store_f16(void* p, F32 a) {

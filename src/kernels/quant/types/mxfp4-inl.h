@@ -17,13 +17,9 @@ struct MXFP4 : OffsetNumbers<12> {
   static_assert(sizeof(Block) == 17);
   static constexpr PackedField kFields[] = {{1, 1}, {16, 4}};
 
-  static constexpr int8_t kValues[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-  /// The values + 12: not negative, as OffsetNumbers are.
-  static constexpr int8_t kOffsetValues[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
-
   static void dequantize_block(const Block& block, float* out) {
     const float d = scale_of(block.exponent);
-    for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(kValues[nibble_at(block.q, i)]);
+    for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(kE2m1Values[nibble_at(block.q, i)]);
   }
 
   /// The exponent puts the largest magnitude between 4 and 8, whose own power of two is 2.
@@ -32,7 +28,7 @@ struct MXFP4 : OffsetNumbers<12> {
     const int exponent = max > 0 ? static_cast<int>(bits_of(max) >> 23) - 2 : 0;
     block->exponent = static_cast<uint8_t>(exponent < 0 ? 0 : exponent);
     const float d = scale_of(block->exponent);
-    for (int i = 0; i < 32; ++i) set_nibble(block->q, i, nearest_value(kValues, in[i] / d));
+    for (int i = 0; i < 32; ++i) set_nibble(block->q, i, nearest_value(kE2m1Values, in[i] / d));
   }
 
   static SOLI_INLINE F32 scale(const std::byte* packed) {
@@ -42,7 +38,7 @@ struct MXFP4 : OffsetNumbers<12> {
     return S::mul(power_of_two(first), power_of_two(S::sub_i(exponent, first)));
   }
   static SOLI_INLINE I32 bytes(const std::byte* packed, int i) {
-    return S::lookup(kOffsetValues, nibbles(packed + 16, i));
+    return S::lookup(kE2m1OffsetValues, nibbles(packed + 16, i));
   }
 
  private:
