@@ -11,6 +11,8 @@ namespace soli::test {
 
 inline int byte_at(const std::byte* p, int64_t i) { return std::to_integer<int>(p[i]); }
 
+inline int signed_byte_at(const std::byte* p, int64_t i) { return (byte_at(p, i) ^ 128) - 128; }
+
 inline float half_at(const std::byte* p) {
   return kernels::float_of_half(static_cast<uint16_t>(byte_at(p, 0) | byte_at(p, 1) << 8));
 }

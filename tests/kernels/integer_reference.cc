@@ -21,7 +21,7 @@ void decode_32(uint32_t type, const std::byte* p, IntegerBlock& b) {
     if (type == 3) number = nibble(p + 4, e);
     if (type == 6) number = (nibble(p + 6, e) | bit(p + 2, e) << 4) - 16;
     if (type == 7) number = nibble(p + 8, e) | bit(p + 4, e) << 4;
-    if (type == 8) number = static_cast<int8_t>(byte_at(p, 2 + e));
+    if (type == 8) number = signed_byte_at(p, 2 + e);
     if (type == 20) number = kIq4[nibble(p + 2, e)];
     if (type == 39) number = kE2m1Twice[nibble(p + 1, e)];
   }
@@ -84,7 +84,7 @@ void decode_q4_k(const std::byte* p, bool five_bits, IntegerBlock& b) {
 void decode_q6_k(const std::byte* p, IntegerBlock& b) {
   b.n_parts = 16;
   b.d = half_at(p + 208);
-  for (int j = 0; j < 16; ++j) b.scales[j] = static_cast<int8_t>(byte_at(p + 192, j));
+  for (int j = 0; j < 16; ++j) b.scales[j] = signed_byte_at(p + 192, j);
   for (int half = 0; half < 2; ++half) {
     const std::byte* low = p + half * 64;
     const std::byte* high = p + 128 + half * 32;

@@ -293,7 +293,7 @@ TEST_P(MatmulOfIsa, IntegerDotsEqualTheReferenceForAnyNumberOfRows) {
         const IntegerActivations integers = integers_of(type.partner, x.rows[t], cols);
         for (int64_t r = 0; r < rows; ++r) {
           const float expected = integer_reference(m, r, integers);
-          ASSERT_EQ(std::memcmp(&all.pointers[t][r], &expected, sizeof expected), 0)
+          ASSERT_EQ(kernels::bits_of(all.pointers[t][r]), kernels::bits_of(expected))
               << describe(type, rows, cols, kMaxTokens) << ": token " << t << ", row " << r << ": "
               << all.pointers[t][r] << " for " << expected;
         }
@@ -324,7 +324,7 @@ TEST_P(MatmulOfIsa, IntegerDotsEqualTheReferenceForAnyBits) {
       const IntegerActivations integers = integers_of(type.partner, x.rows[t], kCols);
       for (int64_t r = 0; r < kRows; ++r) {
         const float expected = integer_reference(m, r, integers);
-        ASSERT_EQ(std::memcmp(&y.pointers[t][r], &expected, sizeof expected), 0) << type.name;
+        ASSERT_EQ(kernels::bits_of(y.pointers[t][r]), kernels::bits_of(expected)) << type.name;
       }
     }
   }
@@ -350,7 +350,7 @@ TEST_P(MatmulOfIsa, Bf16DotsEqualTheReferenceForAnyNumberOfRows) {
           sum = flush(std::fma(flush(weights[k + 1]), flush(kernels::float_of_bf16(row[k + 1])), sum));
           sum = flush(std::fma(flush(weights[k]), flush(kernels::float_of_bf16(row[k])), sum));
         }
-        ASSERT_EQ(std::memcmp(&all.pointers[t][r], &sum, sizeof sum), 0) << t << " " << r;
+        ASSERT_EQ(kernels::bits_of(all.pointers[t][r]), kernels::bits_of(sum)) << t << " " << r;
       }
     }
     for (int64_t n_tokens = 1; n_tokens < kMaxTokens; ++n_tokens)

@@ -91,7 +91,7 @@ Sums choose(const GridFormat& format, const float* y, float shift, uint16_t* ind
   const Grid& grid = *format.grid;
   Sums sums;
   for (int first = 0; first < 8; first += grid.elements) {
-    float costs[kMaxElements][kMaxLevels];
+    float costs[kMaxElements][kMaxLevels] = {};
     for (int j = 0; j < grid.elements; ++j) {
       for (int l = 0; l < grid.levels; ++l) {
         const float value = static_cast<float>(format.values[l]) + shift;
