@@ -57,9 +57,11 @@ TEST_P(ReferenceGolden, LogitsAndRoutingAgree) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ReferenceGolden,
-                         testing::Values("deepseek2-lite", "deepseek2-v3", "glm4moe", "gpt-oss",
-                                         "llama-dense", "mixtral", "mixtral-split", "olmoe", "phimoe",
-                                         "qwen2-dense", "qwen2moe", "qwen3-dense", "qwen3moe"),
+                         testing::Values("bailingmoe2", "deepseek2-lite", "deepseek2-v3", "dots1",
+                                         "ernie4_5-moe", "glm4moe", "gpt-oss", "granitemoe", "hunyuan-moe",
+                                         "llama-dense", "minimax-m2", "mixtral", "mixtral-split", "olmoe",
+                                         "phimoe", "qwen2-dense", "qwen2moe", "qwen3-dense", "qwen3moe",
+                                         "qwen3vlmoe"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
