@@ -12,10 +12,9 @@
 namespace soli {
 namespace {
 
-// The compiled code's stack lies on the heap, so that any thread may call; known patterns need less than the
-// first of these.
-constexpr size_t kJitStackBytes = size_t{32} << 10;
-constexpr size_t kJitStackMaxBytes = size_t{256} << 10;
+// The compiled code takes 32 KiB of the caller's stack, which known patterns do not use up, or else this much
+// of the heap.
+constexpr size_t kJitStackBytes = size_t{256} << 10;
 // Memory of the interpreter, in KiB, where PCRE2 may not write machine code.
 constexpr uint32_t kInterpreterHeapKib = 20 * 1024;
 
@@ -61,9 +60,14 @@ struct RegexScratch::Parts {
   std::unique_ptr<pcre2_match_data, Freer<pcre2_match_data_free>> match{pcre2_match_data_create(1, nullptr)};
   std::unique_ptr<pcre2_match_context, Freer<pcre2_match_context_free>> context{
       pcre2_match_context_create(nullptr)};
-  std::unique_ptr<pcre2_jit_stack, Freer<pcre2_jit_stack_free>> stack{
-      pcre2_jit_stack_create(kJitStackBytes, kJitStackMaxBytes, nullptr)};
+  std::unique_ptr<pcre2_jit_stack, Freer<pcre2_jit_stack_free>> stack;  // made when it is needed
   Work work;
+
+  void make_stack() {
+    stack.reset(pcre2_jit_stack_create(kJitStackBytes, kJitStackBytes, nullptr));
+    SOLI_CHECK(stack != nullptr, "out of memory");
+    pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
+  }
 };
 
 RegexScratch::RegexScratch(size_t text_bytes) : text_bytes_(text_bytes) {}
@@ -71,13 +75,12 @@ RegexScratch::RegexScratch(size_t text_bytes) : text_bytes_(text_bytes) {}
 RegexScratch::Parts& RegexScratch::parts() {
   if (parts_ != nullptr) return *parts_;
   parts_ = std::make_unique<Parts>();
-  SOLI_CHECK(parts_->match && parts_->context && parts_->stack, "out of memory");
+  SOLI_CHECK(parts_->match && parts_->context, "out of memory");
   const auto bytes = static_cast<int64_t>(text_bytes_);
   // Backtracking steps of one match, where there are no callouts.
   const int64_t steps = 10'000 + 16 * bytes;
   pcre2_set_match_limit(parts_->context.get(), static_cast<uint32_t>(std::min<int64_t>(steps, UINT32_MAX)));
   pcre2_set_heap_limit(parts_->context.get(), kInterpreterHeapKib);
-  pcre2_jit_stack_assign(parts_->context.get(), nullptr, parts_->stack.get());
   parts_->work.left = kLeastWork + kWorkPerByte * bytes;
   pcre2_set_callout(parts_->context.get(), Work::count, &parts_->work);
   return *parts_;
@@ -126,6 +129,10 @@ Status Regex::find_all(std::string_view text, RegexScratch& scratch, std::vector
   };
   while (at <= text.size()) {
     int found = match(0);
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT && parts.stack == nullptr) {
+      parts.make_stack();
+      found = match(0);
+    }
     if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = match(PCRE2_NO_JIT);
     if (found == PCRE2_ERROR_NOMATCH) return {};
     if (found < 0) {

@@ -178,8 +178,9 @@ TEST(HfTokenizer, TheConfigurationHasTheLastWordOnBosAndEos) {
 
 TEST(HfTokenizer, SpecialIdsThatTheConfigurationGetsWrong) {
   const std::string file = file_with_template({}, {}).dump();
-  EXPECT_EQ(error_of(file, {.bos = "<x>"}), "tokenizer_config.json: bos_token is '<x>', which is no token");
-  EXPECT_EQ(error_of(file, {.add_eos = true}), "add_eos_token is true, but there is no eos_token");
+  EXPECT_EQ(error_of_text(file, {.bos = "<x>"}),
+            "tokenizer_config.json: bos_token is '<x>', which is no token");
+  EXPECT_EQ(error_of_text(file, {.add_eos = true}), "add_eos_token is true, but there is no eos_token");
 }
 
 }  // namespace

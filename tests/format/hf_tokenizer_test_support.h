@@ -62,11 +62,11 @@ inline std::unique_ptr<Tokenizer> make(const Json& file, const hf::TokenizerConf
 }
 
 /// The message of the error that this file gives.
-inline std::string error_of(const std::string& file, const hf::TokenizerConfig& config = {}) {
+inline std::string error_of_text(const std::string& file, const hf::TokenizerConfig& config = {}) {
   const auto tokenizer = hf::make_tokenizer(file, config);
   return tokenizer ? "no error" : tokenizer.error().message;
 }
-inline std::string error_of(const Json& file) { return error_of(file.dump()); }
+inline std::string error_of(const Json& file) { return error_of_text(file.dump()); }
 
 /// The texts of the tokens that a text becomes, or the error.
 inline std::vector<std::string> tokens_of(const Tokenizer& tokenizer, const std::string& text,

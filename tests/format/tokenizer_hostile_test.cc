@@ -1,11 +1,11 @@
 // Vocabularies and texts that want to do harm: a clear error, or a defined result.
 
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <limits>
 
 #include "format/tokenizer_test_support.h"
+#include "support/small_stack.h"
 #include "support/tokenizer_specs.h"
 
 namespace soli {
@@ -184,22 +184,6 @@ TEST(TokenizerSpec, ReadsWhatIsThere) {
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().kind, ErrorKind::kUnsupported);
   EXPECT_TRUE(contains(other.error().message, "bert"));
-}
-
-/// Runs `work` on a thread with a stack of 256 KiB.
-template <typename Work>
-void on_small_stack(Work work) {
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  ASSERT_EQ(pthread_attr_setstacksize(&attributes, 256 * 1024), 0);
-  pthread_t thread;
-  const auto run = [](void* argument) -> void* {
-    (*static_cast<Work*>(argument))();
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&thread, &attributes, run, &work), 0);
-  pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
 }
 
 TEST(HostileText, AMegabyteOfOneCharacterOnASmallStack) {

@@ -18,6 +18,8 @@ namespace soli::hf {
 inline constexpr size_t kMaxJsonDepth = 64;
 /// Values in a file, those of the vocabulary and of the merges aside.
 inline constexpr size_t kMaxJsonValues = size_t{1} << 20;
+/// Stands for all ids from there on.
+inline constexpr int64_t kTooLarge = int64_t{1} << 32;
 
 /// A list of texts in one block.
 class TextList {
@@ -43,7 +45,7 @@ struct JsonFile {
 
   bool has_vocabulary = false;  // model.vocab is there, and an object
   TextList vocabulary;          // in the order of the file
-  std::vector<int64_t> ids;     // of the same; at least 0, at most 2^32
+  std::vector<int64_t> ids;     // of the same; at least 0, at most kTooLarge
 
   bool has_merges = false;
   TextList left, right;  // by place in model.merges; two empty texts for a line "#version"

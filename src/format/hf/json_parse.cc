@@ -68,7 +68,7 @@ class Reader final : public nlohmann::json_sax<json> {
     if (region_ == Region::kPair) {
       region_ = Region::kMerges;
       return halves_ == 2 || refuse(ErrorKind::kMalformed, "{} has {} texts; a merge has two",
-                                    merge_path(file_.left.size() - (halves_ > 0)), halves_);
+                                    merge_path(pair_index()), halves_);
     }
     if (region_ == Region::kMerges) return leave();
     return close();
@@ -91,8 +91,6 @@ class Reader final : public nlohmann::json_sax<json> {
   }
 
  private:
-  static constexpr int64_t kTooLarge = int64_t{1} << 32;
-
   enum class Region { kGeneral, kVocabulary, kMerges, kPair };
   struct Frame {
     json* container;
@@ -105,12 +103,14 @@ class Reader final : public nlohmann::json_sax<json> {
     return false;
   }
 
+  size_t pair_index() const { return file_.left.size() - (halves_ > 0); }
   static std::string merge_path(size_t index) { return fmt::format("model.merges[{}]", index); }
 
   /// Where the parse is.
   std::string path() const {
     if (region_ == Region::kVocabulary) return fmt::format("model.vocab['{}']", printable(token_));
-    if (region_ == Region::kMerges || region_ == Region::kPair) return merge_path(file_.left.size());
+    if (region_ == Region::kMerges) return merge_path(file_.left.size());
+    if (region_ == Region::kPair) return merge_path(pair_index());
     std::string out;
     for (const Frame& frame : stack_) {
       if (frame.container->is_array()) {
@@ -176,7 +176,7 @@ class Reader final : public nlohmann::json_sax<json> {
   bool half_merge(std::string_view text) {
     if (!fits(text)) return false;
     if (halves_ > 1) {
-      return refuse(ErrorKind::kMalformed, "{} has more than two texts", merge_path(file_.right.size() - 1));
+      return refuse(ErrorKind::kMalformed, "{} has more than two texts", path());
     }
     (halves_ == 0 ? file_.left : file_.right).push_back(text);
     ++halves_;

@@ -24,8 +24,9 @@ Result<TokenizerSpec> collect_tokens(const JsonFile& file, const std::vector<Add
   int64_t last = -1;
   for (size_t i = 0; i < file.ids.size(); ++i) {
     if (file.ids[i] >= static_cast<int64_t>(kMaxVocabularyTokens)) {
-      return fail(ErrorKind::kLimit, "model.vocab['{}'] is {}; ids below {} are allowed",
-                  printable(file.vocabulary[i]), file.ids[i], kMaxVocabularyTokens);
+      return fail(ErrorKind::kLimit, "model.vocab['{}'] is {}{}; ids below {} are allowed",
+                  printable(file.vocabulary[i]), file.ids[i], file.ids[i] == kTooLarge ? " or more" : "",
+                  kMaxVocabularyTokens);
     }
     last = std::max(last, file.ids[i]);
   }
