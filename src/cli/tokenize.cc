@@ -48,7 +48,7 @@ Result<int> detokenize(const TokenizeOptions& options, const Tokenizer& tokenize
   return kExitDone;
 }
 
-/// A model is a GGUF file, a tokenizer.json or a folder with one.
+/// A model is a GGUF file, a tokenizer.json or a directory with one.
 Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;
@@ -56,8 +56,8 @@ Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& path) {
   if (folder && !fs::exists(path + "/tokenizer.json", ignored)) {
     return fail(
         ErrorKind::kNotFound,
-        "{}: a folder without a tokenizer.json; allowed are a GGUF file, a tokenizer.json and a folder with "
-        "one",
+        "{}: is a directory without a tokenizer.json; allowed are a GGUF file, a tokenizer.json and a "
+        "directory with one",
         path);
   }
   if (folder || path.ends_with(".json")) return Tokenizer::from_hugging_face(path);
@@ -87,8 +87,7 @@ Result<int> run_tokenize(const TokenizeOptions& options) {
 Command add_tokenize(CLI::App& program) {
   CLI::App* const app = program.add_subcommand("tokenize", "Turn text into token ids, or ids into text");
   const auto options = std::make_shared<TokenizeOptions>();
-  add_model_path(*app, options->path)
-      ->description("GGUF file, tokenizer.json, or folder with a tokenizer.json");
+  add_model_path(*app, options->path)->description("GGUF file, tokenizer.json, or directory with one");
   CLI::Option* const text = add_text(*app, "-p,--prompt", options->text, "The text");
   CLI::Option* const file = add_path(*app, "-f,--file", options->text_file, "Read the text from a file");
   file->type_name("FILE")->excludes(text);

@@ -5,7 +5,7 @@ import shutil
 import struct
 import subprocess
 
-from program import DEMO, GOLDEN, MIXTRAL, CliTest, main, soli
+from program import DEMO, ERROR, GOLDEN, MIXTRAL, CliTest, main, soli
 
 
 class InspectTest(CliTest):
@@ -97,6 +97,37 @@ class TokenizeTest(CliTest):
         special = asked.json["ids"]
         self.assertEqual(len(special), 1)
         self.assertGreater(len(plain), 1)
+
+    def tokenizer_json(self):
+        """A directory with a tokenizer of three characters, one merge and a special token."""
+        special = {"id": 5, "content": "<s>", "special": True, "normalized": False}
+        model = {"type": "BPE", "vocab": {"a": 0, "b": 1, "\u2581": 2, "ab": 3, "c": 4}, "merges": ["a b"]}
+        decoder = {"type": "Metaspace", "replacement": "\u2581"}
+        folder = self.folder()
+        file = {"added_tokens": [special], "pre_tokenizer": decoder, "decoder": decoder, "model": model}
+        (folder / "tokenizer.json").write_text(json.dumps(file))
+        (folder / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "add_bos_token": True}))
+        return folder
+
+    def test_a_tokenizer_json_or_its_directory(self):
+        folder = self.tokenizer_json()
+        for path in (folder, folder / "tokenizer.json"):
+            shown = self.run_ok("tokenize", path, "--json", "-p", "ab c")
+            self.assertEqual(shown.json["ids"], [5, 2, 3, 2, 4])
+            self.assertEqual([token["piece"] for token in shown.json["tokens"]], ["<s>", " ", "ab", " ", "c"])
+            plain = self.run_ok("tokenize", path, "--json", "-p", "ab", "--no-special")
+            self.assertEqual(plain.json["ids"], [2, 3])
+        back = self.run_ok("tokenize", folder, "--detokenize", "5,2,3,2,4", "--no-special")
+        self.assertEqual(back.text, "ab c\n")
+
+    def test_a_tokenizer_json_that_is_none(self):
+        folder = self.tokenizer_json()
+        path = folder / "tokenizer.json"
+        path.write_text(path.read_text().replace('"a b"', '"a x"'))
+        self.check(soli("tokenize", folder, "-p", "a"), ERROR, path, "model.merges[0]", "'x'")
+        path.unlink()
+        self.check(soli("tokenize", folder, "-p", "a"), ERROR, folder, "a GGUF file, a tokenizer.json and a directory")
+        self.check(soli("tokenize", path, "-p", "a"), ERROR, path, "No such file")
 
 
 class CompletionTest(CliTest):

@@ -191,7 +191,7 @@ TEST(HfPreTokenizer, OthersAreNamed) {
 std::string decode(const char* decoder, const std::vector<std::string>& tokens, DecodeOptions options = {}) {
   Json file = file_of(tokens, {});
   if (*decoder != '\0') file["decoder"] = Json::parse(decoder);
-  file["added_tokens"] = {added_token(1000, "<s>", true)};
+  file["added_tokens"] = Json::array({added_token(1000, "<s>", true)});
   const auto tokenizer = hf::make_tokenizer(file.dump(), {});
   if (!tokenizer) return tokenizer.error().message;
   Ids ids = {1000};

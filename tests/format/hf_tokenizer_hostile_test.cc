@@ -18,7 +18,7 @@ using testing::StartsWith;
 /// A file that uses every member, for damage to be done to it.
 Json whole_file() {
   Json file = byte_level_file({"a b", "Ġ a"});
-  file["added_tokens"] = {added_token(300, "<s>", true), added_token(301, "</s>", true)};
+  file["added_tokens"] = Json::array({added_token(300, "<s>", true), added_token(301, "</s>", true)});
   file["normalizer"] = {
       {"type", "Sequence"},
       {"normalizers",
@@ -229,15 +229,15 @@ TEST(HfHostile, PatternsThatAreNone) {
   EXPECT_THAT(error_of(file), HasSubstr("too large"));
 }
 
-TEST(HfHostile, AMegabyteOfOneCharacterOnASmallStack) {
+TEST(HfHostile, LongRunsOfOneCharacterOnASmallStack) {
   Json file = byte_level_file({"A A", "AA AA", "Ġ Ġ", "ĠĠ ĠĠ", ". ."});
   file["normalizer"] = {{"type", "NFC"}};
-  file["added_tokens"] = {added_token(300, "AB", false), added_token('A', "A", false)};
+  file["added_tokens"] = Json::array({added_token(300, "AB", false), added_token('A', "A", false)});
   file["added_tokens"][1]["single_word"] = true;
   const auto tokenizer = make(file);
   for (const std::string unit : {"A", ".", " ", "\n", "中", "\u0301", "9", "A."}) {
     std::string text;
-    while (text.size() < 1'000'000) text += unit;
+    while (text.size() < 200'000) text += unit;
     on_small_stack([&] {
       const auto ids = tokenizer->encode(text);
       ASSERT_TRUE(ids) << ids.error().message;
@@ -248,7 +248,7 @@ TEST(HfHostile, AMegabyteOfOneCharacterOnASmallStack) {
 
 TEST(HfHostile, WhiteSpaceAroundAddedTokensIsLookedAtOnce) {
   Json file = byte_level_file({});
-  file["added_tokens"] = {added_token(300, "\n", false), added_token('x', "x", false)};
+  file["added_tokens"] = Json::array({added_token(300, "\n", false), added_token('x', "x", false)});
   file["added_tokens"][0]["rstrip"] = true;
   file["added_tokens"][1]["lstrip"] = true;
   const auto tokenizer = make(file);

@@ -79,8 +79,8 @@ TEST(HfTokenizer, BytesThatAreNoUtf8CountAsReplacementCharacters) {
 
 TEST(HfTokenizer, AddedTokensComeFirstAndTheLongestOfThem) {
   Json file = byte_level_file({"a b"});
-  file["added_tokens"] = {added_token(300, "<|a|>", true), added_token(301, "<|a|><|b|>", true),
-                          added_token(302, "ba", false)};
+  file["added_tokens"] = Json::array(
+      {added_token(300, "<|a|>", true), added_token(301, "<|a|><|b|>", true), added_token(302, "ba", false)});
   const auto tokenizer = make(file);
   EXPECT_THAT(tokens_of(*tokenizer, "ab<|a|>ab-ab", {.parse_special = true}),
               ElementsAre("ab", "<|a|>", "ab", "-", "ab"));
@@ -96,7 +96,7 @@ TEST(HfTokenizer, AddedTokensComeFirstAndTheLongestOfThem) {
 
 TEST(HfTokenizer, AddedTokensTakeWhiteSpaceAlong) {
   Json file = byte_level_file({});
-  file["added_tokens"] = {added_token(300, "<l>", false), added_token(301, "<r>", false)};
+  file["added_tokens"] = Json::array({added_token(300, "<l>", false), added_token(301, "<r>", false)});
   file["added_tokens"][0]["lstrip"] = true;
   file["added_tokens"][1]["rstrip"] = true;
   const auto tokenizer = make(file);
@@ -106,7 +106,7 @@ TEST(HfTokenizer, AddedTokensTakeWhiteSpaceAlong) {
 
 TEST(HfTokenizer, AddedTokensThatMustBeWords) {
   Json file = byte_level_file({});
-  file["added_tokens"] = {added_token(300, "ab", false)};
+  file["added_tokens"] = Json::array({added_token(300, "ab", false)});
   file["added_tokens"][0]["single_word"] = true;
   const auto tokenizer = make(file);
   EXPECT_THAT(tokens_of(*tokenizer, "ab ab."), ElementsAre("ab", "Ġ", "ab", "."));
@@ -117,7 +117,7 @@ TEST(HfTokenizer, AddedTokensThatMustBeWords) {
 TEST(HfTokenizer, AddedTokensMayBeLookedForInTheNormalizedText) {
   Json file = byte_level_file({});
   file["normalizer"] = {{"type", "Lowercase"}};
-  file["added_tokens"] = {added_token(300, "RAW", false), added_token(301, "Norm", false)};
+  file["added_tokens"] = Json::array({added_token(300, "RAW", false), added_token(301, "Norm", false)});
   file["added_tokens"][1]["normalized"] = true;
   const auto tokenizer = make(file);
   EXPECT_THAT(tokens_of(*tokenizer, "RAWNORMraw"), ElementsAre("RAW", "Norm", "r", "a", "w"));
@@ -137,7 +137,7 @@ Json template_of(const std::vector<std::string>& before, const std::vector<std::
 
 Json file_with_template(const std::vector<std::string>& before, const std::vector<std::string>& after) {
   Json file = byte_level_file({});
-  file["added_tokens"] = {added_token(300, "<s>", true), added_token(301, "</s>", true)};
+  file["added_tokens"] = Json::array({added_token(300, "<s>", true), added_token(301, "</s>", true)});
   file["post_processor"] = template_of(before, after);
   return file;
 }

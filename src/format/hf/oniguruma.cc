@@ -253,7 +253,6 @@ class Translator {
     const size_t begin = at_;
     if (at_ + 1 == pattern_.size()) return malformed("a '\\' at the end");
     const char c = pattern_[at_ + 1];
-    std::string_view text;
     std::string word = fmt::format("[{}{}]", kWord, kWordBelow256);
     switch (c) {
       case 'b':

@@ -166,7 +166,6 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_hugging_face(const std::strin
   namespace fs = std::filesystem;
   std::error_code ignored;
   const std::string file = fs::is_directory(path, ignored) ? path + "/tokenizer.json" : path;
-  if (!fs::exists(file, ignored)) return fail(ErrorKind::kNotFound, "{}: there is no such file", file);
   SOLI_ASSIGN_OR_RETURN(const std::string json, read_file(file, hf::kMaxTokenizerBytes));
   const std::string folder = fs::path(file).parent_path().string();
   SOLI_ASSIGN_OR_RETURN(const hf::TokenizerConfig config, hf::read_config(folder.empty() ? "." : folder));
