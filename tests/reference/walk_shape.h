@@ -37,7 +37,7 @@ struct WalkShape {
   double rope_base = 10000;
   double factor = 1;             // of linear scaling and YaRN
   int64_t original_context = 0;  // positions
-  int64_t context = 128;         // positions
+  int64_t context = 130;         // positions
   bool log_multiplier = false;   // of YaRN
   bool rope_factors = false;     // rope_freqs.weight
 

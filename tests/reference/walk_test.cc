@@ -118,7 +118,7 @@ void check(const WalkShape& shape) {
 
 class Walk : public testing::TestWithParam<const char*> {
  protected:
-  static void SetUpTestSuite() { ::setenv("RC_PARAMS", "seed=1 max_success=40", 0); }
+  static void SetUpTestSuite() { ::setenv("RC_PARAMS", "seed=1 max_success=30", 0); }
 };
 
 TEST_P(Walk, EngineAndReferenceAgree) {
