@@ -22,6 +22,7 @@ test_packages=(
   libgtest-dev libgmock-dev  # unit tests
   librapidcheck-dev          # random walks over model shapes
   python3 python3-numpy      # lint tests, independent recounts of what soli prints
+  python3-jinja2             # what chat templates are compared with
   xz-utils                   # unpacks the golden vocabularies
   clang clang-format clang-tidy
 )

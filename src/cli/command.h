@@ -27,6 +27,7 @@ struct Command {
 Command add_run(CLI::App& program);
 Command add_inspect(CLI::App& program);
 Command add_tokenize(CLI::App& program);
+Command add_render(CLI::App& program);
 Command add_logits(CLI::App& program);
 Command add_eval(CLI::App& program);
 Command add_bench(CLI::App& program);

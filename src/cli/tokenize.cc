@@ -1,15 +1,14 @@
 // soli tokenize: text to token ids and back.
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <memory>
 
 #include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/model_options.h"
+#include "cli/open_tokenizer.h"
 #include "cli/output.h"
 #include "cli/text_input.h"
-#include "format/gguf.h"
 #include "format/tokenizer.h"
 
 namespace soli::cli {
@@ -48,23 +47,6 @@ Result<int> detokenize(const TokenizeOptions& options, const Tokenizer& tokenize
   return kExitDone;
 }
 
-/// A model is a GGUF file, a tokenizer.json or a directory with one.
-Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& path) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  const bool folder = fs::is_directory(path, ignored);
-  if (folder && !fs::exists(path + "/tokenizer.json", ignored)) {
-    return fail(
-        ErrorKind::kNotFound,
-        "{}: is a directory without a tokenizer.json; allowed are a GGUF file, a tokenizer.json and a "
-        "directory with one",
-        path);
-  }
-  if (folder || path.ends_with(".json")) return Tokenizer::from_hugging_face(path);
-  SOLI_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::open(path));
-  return Tokenizer::from_gguf(file);
-}
-
 Result<int> run_tokenize(const TokenizeOptions& options) {
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, open_tokenizer(options.path));
   if (!options.ids.empty()) return detokenize(options, *tokenizer);
@@ -87,7 +69,7 @@ Result<int> run_tokenize(const TokenizeOptions& options) {
 Command add_tokenize(CLI::App& program) {
   CLI::App* const app = program.add_subcommand("tokenize", "Turn text into token ids, or ids into text");
   const auto options = std::make_shared<TokenizeOptions>();
-  add_model_path(*app, options->path)->description("GGUF file, tokenizer.json, or directory with one");
+  add_model_path(*app, options->path)->description(kTokenizerPaths);
   CLI::Option* const text = add_text(*app, "-p,--prompt", options->text, "The text");
   CLI::Option* const file = add_path(*app, "-f,--file", options->text_file, "Read the text from a file");
   file->type_name("FILE")->excludes(text);

@@ -2,7 +2,7 @@
 
 from program import DEMO, DONE, ERROR, MIXTRAL, USAGE, CliTest, environment, main, soli
 
-COMMANDS = ["run", "inspect", "tokenize", "logits", "eval", "bench", "synth", "completion"]
+COMMANDS = ["run", "inspect", "tokenize", "render", "logits", "eval", "bench", "synth", "completion"]
 
 
 class HelpTest(CliTest):
@@ -52,6 +52,10 @@ class UsageTest(CliTest):
             (["logits", DEMO, "--token-ids", "1"], "--out"),
             (["eval", DEMO], "--text"),
             (["tokenize", DEMO], "--file"),
+            (["render", DEMO], "--template"),
+            (["render", DEMO], "--messages"),
+            (["render", DEMO], "--tools"),
+            (["render", DEMO], "--documents"),
             (["synth", "--preset", "tiny"], "--out"),
         ]:
             self.assertIn(f"{option}: '' is not a path", self.refused(*command, option, ""))

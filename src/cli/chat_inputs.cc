@@ -1,0 +1,69 @@
+#include "cli/chat_inputs.h"
+
+#include "base/utf8.h"
+#include "cli/text_input.h"
+
+namespace soli::cli {
+
+using Json = nlohmann::ordered_json;
+
+Result<Json> parse_json(const std::string& name, const std::string& text) {
+  bool too_deep = false;
+  const auto check_depth = [&](int depth, Json::parse_event_t, Json&) {
+    too_deep = too_deep || depth > jinja::kMaxValueDepth;
+    return !too_deep;  // what is deeper is left out
+  };
+  try {
+    Json json = Json::parse(text, check_depth);
+    if (!too_deep) return json;
+  } catch (const Json::exception& error) {
+    return fail(ErrorKind::kMalformed, "{}: no JSON: {}", name, printable(error.what(), 300));
+  }
+  return fail(ErrorKind::kLimit, "{}: nests deeper than the {} levels allowed", name, jinja::kMaxValueDepth);
+}
+
+Result<Json> read_json(const std::string& path) {
+  SOLI_ASSIGN_OR_RETURN(const std::string text, read_text(path, kMaxJsonBytes));
+  return parse_json(path, text);
+}
+
+Status add_variable(ChatInputs& inputs, const std::string& assignment) {
+  const size_t equals = assignment.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return fail(ErrorKind::kInvalidArgument, "--var '{}': NAME=VALUE is wanted", printable(assignment));
+  }
+  const std::string name = assignment.substr(0, equals);
+  const std::string text = assignment.substr(equals + 1);
+  const Result<Json> json = parse_json("--var", text);
+  inputs.variables[name] = json ? *json : Json(text);
+  return {};
+}
+
+void set_special_tokens(ChatInputs& inputs, const Tokenizer& tokenizer) {
+  if (tokenizer.bos()) inputs.bos_token = tokenizer.token_text(*tokenizer.bos());
+  if (tokenizer.eos()) inputs.eos_token = tokenizer.token_text(*tokenizer.eos());
+}
+
+Result<ChatTemplate> read_template(const std::string& path) {
+  SOLI_ASSIGN_OR_RETURN(const std::string source, read_text(path, jinja::kMaxSourceBytes));
+  Result<ChatTemplate> chat_template = ChatTemplate::parse(source);
+  if (!chat_template) return in_context(path, chat_template.error());
+  return chat_template;
+}
+
+Result<ChatTemplate> template_of(const Tokenizer& tokenizer, const std::string& model, bool with_tools) {
+  const ChatTemplateText* found = nullptr;
+  for (const ChatTemplateText& candidate : tokenizer.chat_templates()) {
+    if (candidate.name == "default" && found == nullptr) found = &candidate;
+    if (candidate.name == "tool_use" && with_tools) found = &candidate;
+  }
+  if (found == nullptr) {
+    return fail(ErrorKind::kNotFound, "{}: the model carries no chat template; --template FILE gives one",
+                model);
+  }
+  Result<ChatTemplate> chat_template = ChatTemplate::parse(found->text);
+  if (!chat_template) return in_context(model, chat_template.error());
+  return chat_template;
+}
+
+}  // namespace soli::cli
