@@ -172,6 +172,20 @@ TEST_F(Synth, WeightsOfEveryTypeKeepActivationsInSize) {
   }
 }
 
+TEST_F(Synth, RowsNeedOnlyBeWholeBlocks) {
+  for (const auto& [type, width] : {std::pair{kGgmlNVFP4, 192}, {kGgmlQ2_0, 320}, {kGgmlQ1_0, 384}}) {
+    SynthOptions options = tiny();
+    options.spec.hidden_size = 256;
+    options.spec.expert_width = width;
+    options.spec.router.n_experts = 16;  // 16 x 192 x 256 and more: from a pool
+    options.types = SynthOptions::uniform_types(type);
+    const ModelFile file = write(options);
+    EXPECT_EQ(file.gguf().find_tensor("blk.0.ffn_down_exps.weight")->type, type);
+    const double expected = std::sqrt(1.0 / width / 4);
+    EXPECT_NEAR(deviation_of(values_of(file, "blk.0.ffn_down_exps.weight")), expected, 0.25 * expected);
+  }
+}
+
 TEST_F(Synth, BiasesAreZero) {
   EXPECT_THAT(values_of(write(tiny("qwen2")), "blk.1.attn_v.bias"), testing::Each(0.0F));
 }

@@ -45,7 +45,7 @@ inline constexpr int32_t kParities[16] = {0, 8, 8, 0, 8, 0, 0, 8, 8, 0, 0, 8, 0,
 /// Seven sign bits in each lane, with anything above them; the eighth makes the number of minus signs even.
 SOLI_INLINE Eight spread_even_signs(I32 signs) {
   const I32 high = bits_at(signs, 4, 3);
-  const I32 eighth = S::xor_i(S::lookup_i(kParities, signs), S::lookup_i(kParities, high));
+  const I32 eighth = S::lookup_i(kParities, S::xor_i(signs, high));
   return {S::lookup_i(kSpreadNibbles.table, signs), S::lookup_i(kSpreadNibbles.table, S::or_i(high, eighth))};
 }
 
