@@ -4,15 +4,33 @@
 
 #include "cli/memory_need.h"
 #include "cli/precision.h"
+#include "format/chat_template.h"
 #include "format/tokenizer.h"
 #include "model/forward.h"
 
 namespace soli::cli {
 namespace {
 
-std::string describe_tokenizer(const ModelFile& file) {
+/// One line for each template that the file carries, with commas between.
+std::string describe_chat_templates(const Tokenizer& tokenizer) {
+  std::string text;
+  for (const ChatTemplateText& one : tokenizer.chat_templates()) {
+    const Result<ChatTemplate> parsed = ChatTemplate::parse(one.text);
+    text += fmt::format("{}{}, {} bytes{}", text.empty() ? "" : "; ", one.name, one.text.size(),
+                        parsed ? "" : ", not usable: " + parsed.error().message);
+  }
+  return text.empty() ? "none" : text;
+}
+
+void describe_texts(const ModelFile& file, ModelSummary& summary) {
   const Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::from_gguf(file.gguf());
-  return tokenizer ? (*tokenizer)->description() : "not readable: " + tokenizer.error().message;
+  if (tokenizer) {
+    summary.tokenizer = (*tokenizer)->description();
+    summary.chat_template = describe_chat_templates(**tokenizer);
+  } else {
+    summary.tokenizer = "not readable: " + tokenizer.error().message;
+    summary.chat_template = "not usable without a tokenizer";
+  }
 }
 
 std::vector<TypeSummary> summarise_types(const ModelFile& file, const kernels::KernelTable& kernels) {
@@ -41,7 +59,7 @@ std::vector<TypeSummary> summarise_types(const ModelFile& file, const kernels::K
 ModelSummary summarise(const ModelFile& file, Runtime& runtime) {
   ModelSummary summary;
   summary.file = &file;
-  summary.tokenizer = describe_tokenizer(file);
+  describe_texts(file, summary);
   summary.counts = count_parameters(file);
   summary.active = summary.counts.active_with_k(file.spec());
   summary.types = summarise_types(file, runtime.kernels());

@@ -32,6 +32,7 @@ struct TypeSummary {
 struct ModelSummary {
   const ModelFile* file = nullptr;  // borrowed
   std::string tokenizer;            // one line; why it cannot be read, if it cannot
+  std::string chat_template;  // one line: "default, 2507 bytes", "none"; why it cannot be used, if it cannot
   ParameterCounts counts;
   PartSize active;  // per token, at the model's own experts per token
   std::vector<TypeSummary> types;

@@ -80,6 +80,7 @@ nlohmann::ordered_json to_json(const ModelSummary& summary, bool with_tensors) {
                {"family", file.spec().architecture},
                {"file", file_json(file.gguf())},
                {"tokenizer", summary.tokenizer},
+               {"chat_template", summary.chat_template},
                {"shape", spec_json(file.spec())},
                {"parts", parts},
                {"nominal", size_json(summary.counts.nominal_total)},

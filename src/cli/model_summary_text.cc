@@ -36,6 +36,7 @@ void render_file(Out out, const ModelSummary& summary) {
                    gguf.n_shards() > 1 ? fmt::format(" in {} shards", gguf.n_shards()) : "", gguf.version()));
   line(out, "family", spec.architecture);
   line(out, "tokenizer", printable(summary.tokenizer, 400));
+  line(out, "chat template", printable(summary.chat_template, 400));
   line(out, "context", fmt::format("{} positions", spec.context_length));
 }
 

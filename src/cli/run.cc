@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "cli/chat.h"
 #include "cli/command.h"
 #include "cli/generate.h"
 #include "cli/interactive.h"
@@ -19,9 +20,9 @@
 namespace soli::cli {
 namespace {
 
-/// Prompt and context must fit before the weights are read. An empty prompt is BOS, for a model that has one.
-Result<std::vector<int32_t>> encode_prompt(Session& session, const RunOptions& options,
-                                           const std::string& text) {
+/// An empty prompt is BOS, for a model that has one.
+Result<std::vector<int32_t>> encode_text(Session& session, const RunOptions& options,
+                                         const std::string& text) {
   SOLI_ASSIGN_OR_RETURN(const Tokenizer* const tokenizer, session.tokenizer());
   SOLI_ASSIGN_OR_RETURN(
       std::vector<int32_t> tokens,
@@ -30,6 +31,19 @@ Result<std::vector<int32_t>> encode_prompt(Session& session, const RunOptions& o
   if (tokens.empty()) {
     return fail(ErrorKind::kInvalidArgument,
                 "the prompt is empty, and this model has no token that begins a text; write some text");
+  }
+  return tokens;
+}
+
+/// Prompt and context must fit before the weights are read.
+Result<std::vector<int32_t>> encode_prompt(Session& session, const RunOptions& options,
+                                           const std::string& text) {
+  std::vector<int32_t> tokens;
+  if (options.wants_chat()) {
+    SOLI_ASSIGN_OR_RETURN(const Chat chat, Chat::create(session, options));
+    SOLI_ASSIGN_OR_RETURN(tokens, chat.prompt_with(text));
+  } else {
+    SOLI_ASSIGN_OR_RETURN(tokens, encode_text(session, options, text));
   }
   const auto n = static_cast<int64_t>(tokens.size());
   if (n > session.context_length()) {
@@ -115,11 +129,15 @@ Result<int> run_once(const RunOptions& options, const std::string& text) {
 Result<int> run_interactive(const RunOptions& options) {
   SOLI_RETURN_IF_ERROR(check_routing_file(options));
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
-  SOLI_RETURN_IF_ERROR(session->tokenizer());
+  SOLI_ASSIGN_OR_RETURN(const bool is_possible, Chat::is_possible(*session));
+  std::optional<Chat> chat;
+  if (options.wants_chat() || (is_possible && !options.no_template)) {
+    SOLI_ASSIGN_OR_RETURN(chat, Chat::create(*session, options));
+  }
   SOLI_RETURN_IF_ERROR(check_policy(session->spec(), options.experts_per_token));
   ActivationRecorder recorder;
   SOLI_RETURN_IF_ERROR(load(*session, options, session->context_length(), &recorder));
-  return Interactive(*session, options, recorder).run();
+  return Interactive(*session, options, recorder, std::move(chat)).run();
 }
 
 Result<int> run(RunOptions options) {
@@ -142,10 +160,12 @@ Command add_run(CLI::App& program) {
   app->footer(
       "Without -p and -f: an interactive session on a terminal, else the prompt is read from standard "
       "input.\n"
+      "A session with a model that carries a chat template is a chat; a prompt is a message with --chat.\n"
       "The text goes to standard output, timings go to standard error. Ctrl-C ends the answer.\n\n"
       "Examples:\n"
       "  soli run model.gguf -p \"Once upon a time\" -n 64\n"
       "  soli run model.gguf -f prompt.txt --temp 0 --json\n"
+      "  soli run model.gguf -p \"Why is the sea salty?\" --chat --system \"Answer in one sentence.\"\n"
       "  soli run model.gguf -p \"The sea\" -n 32 --routing --routing-json choices.json\n"
       "  soli run model.gguf --memory 12GiB -c 4096");
   return {app, [options] { return run(*options); }};

@@ -14,11 +14,27 @@ constexpr int64_t kAnyCount = std::numeric_limits<int64_t>::max();
 void add_prompt_options(CLI::App& app, RunOptions& options) {
   CLI::Option* const prompt = add_text(app, "-p,--prompt", options.prompt, "The text to continue");
   add_path(app, "-f,--file", options.prompt_file, "Read the prompt from a file")->excludes(prompt);
-  app.add_flag("--parse-special", options.parse_special,
-               "Texts like '<|im_start|>' in the prompt become their control token");
+  app.add_flag(
+      "--parse-special", options.parse_special,
+      "Texts like '<|im_start|>' in the prompt become their control token; in a chat they always do");
   add_integer(app, "-n,--predict", options.max_new_tokens, {-1, kAnyCount},
               "Tokens to generate at most; -1: until the model ends or the context is full");
   app.add_flag("--ignore-eos", options.ignore_eos, "Go on where the model would end");
+}
+
+void add_chat_options(CLI::App& app, RunOptions& options) {
+  CLI::Option* const none = app.add_flag("--no-template", options.no_template,
+                                         "Continue plain text, also in an interactive session");
+  app.add_flag(
+         "--chat", options.chat,
+         "The prompt is a message, in the model's chat template; an interactive session with a model that "
+         "carries one is a chat by itself")
+      ->excludes(none);
+  add_text(app, "--system", options.system, "The system message of the chat; implies --chat")->excludes(none);
+  add_path(app, "--template", options.template_file,
+           "A chat template in a file, instead of the model's own; implies --chat")
+      ->type_name("FILE")
+      ->excludes(none);
 }
 
 void add_sampling_options(CLI::App& app, RunOptions& options) {
@@ -51,6 +67,7 @@ void add_routing_options(CLI::App& app, RunOptions& options) {
 void add_run_options(CLI::App& app, RunOptions& options) {
   add_model_options(app, options.model);
   add_prompt_options(app, options);
+  add_chat_options(app, options);
   add_sampling_options(app, options);
   add_routing_options(app, options);
   app.add_flag("--json", options.json, "Print one JSON object at the end instead of the text");

@@ -24,10 +24,16 @@ struct RunOptions {
   int64_t seed = -1;  // -1: a random one
   bool ignore_eos = false;
   bool parse_special = false;
+  bool chat = false;         // asked for
+  bool no_template = false;  // never
+  std::optional<std::string> system;
+  std::string template_file;  // "": the model's own
   bool json = false;
   bool routing = false;
   std::string routing_json;  // file to write, or ""
 
+  /// Whether the prompt is a message, by what the command line says.
+  bool wants_chat() const { return chat || system || !template_file.empty(); }
   bool wants_routing() const { return routing || !routing_json.empty(); }
 };
 

@@ -35,8 +35,12 @@ Json settings_json(Session& session, const RunOptions& options) {
   const int64_t limit = session.options().memory_bytes;
   const RouterSpec& router = session.spec().router;
   const bool fewer = options.experts_per_token > 0;
+  const Json chat_template = !options.wants_chat()           ? Json()
+                             : options.template_file.empty() ? Json("model")
+                                                             : Json(options.template_file);
   return {{"max_new_tokens", options.max_new_tokens},
           {"ignore_eos", options.ignore_eos},
+          {"chat_template", chat_template},
           {"sampling", sampling_json(options.sampling, options.seed)},
           {"context_length", session.engine().context_length()},
           {"batch_size", engine.chunk_rows},

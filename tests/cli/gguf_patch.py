@@ -24,3 +24,17 @@ def with_string(data, key, value):
 def with_first_float(data, offset, value):
     """The same file, with another 32-bit float at a byte offset."""
     return data[:offset] + struct.pack("<f", value) + data[offset + 4 :]
+
+
+ALIGNMENT = 32  # of tensor data, where a file does not say otherwise
+
+
+def with_chat_template(data, source):
+    """The same file with one key more. A comment at the template's end keeps the tensors where they must be."""
+    key = b"tokenizer.chat_template"
+    template = source.encode("utf-8") + b"{##}"
+    n_bytes = 8 + len(key) + 4 + 8 + len(template)
+    template = template[:-2] + b" " * (-n_bytes % ALIGNMENT) + b"#}"
+    entry = struct.pack("<Q", len(key)) + key + struct.pack("<IQ", 8, len(template)) + template
+    magic, version, n_tensors, n_keys = struct.unpack_from("<IIQQ", data)
+    return struct.pack("<IIQQ", magic, version, n_tensors, n_keys + 1) + entry + data[24:]

@@ -9,6 +9,7 @@ import subprocess
 import termios
 import time
 
+from gguf_patch import with_chat_template
 from program import DEMO, CliTest, environment, main, program
 
 WAIT_S = 60
@@ -18,9 +19,9 @@ CTRL_C, CTRL_D = b"\x03", b"\x04"
 class Session:
     """The program on a terminal of its own."""
 
-    def __init__(self, folder, *arguments):
+    def __init__(self, folder, *arguments, model=DEMO):
         self.master, slave = pty.openpty()
-        command = [program(), "run", str(DEMO), "-t", "1"] + list(arguments)
+        command = [program(), "run", str(model), "-t", "1"] + [str(argument) for argument in arguments]
         env = environment(TERM="xterm", XDG_STATE_HOME=str(folder))
         self.child = subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, env=env, start_new_session=True, preexec_fn=take_terminal
@@ -77,14 +78,16 @@ def take_terminal():
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-class InteractiveTest(CliTest):
-    def session(self, *arguments):
-        session = Session(self.folder(), *arguments)
+class SessionTest(CliTest):
+    def session(self, *arguments, model=DEMO, kind=b"plain text"):
+        session = Session(self.folder(), *arguments, model=model)
         self.addCleanup(session.close)
-        session.wait_for(rb"Ctrl-D ends\.")
+        self.assertIn(kind + b", ", session.wait_for(rb"Ctrl-D ends\."))
         session.wait_until_ready()
         return session
 
+
+class InteractiveTest(SessionTest):
     def test_answers_then_ctrl_d_ends(self):
         session = self.session("-n", "4", "--temp", "0")
         session.send(b"The sea\n")
@@ -159,6 +162,64 @@ class InteractiveTest(CliTest):
             session.send(b"/quit\n")
             self.assertEqual(session.end(), 0)
         self.assertTrue((folder / "soli" / "history").is_file())
+
+
+class ChatTest(SessionTest):
+    """With a model that carries a chat template."""
+
+    # Tells how many messages it was given once there are too many, so that the history can be seen.
+    TEMPLATE = (
+        "{% if messages | length > 4 %}{{ raise_exception(messages | length ~ ' messages of ' ~ messages[0].role) }}"
+        "{% endif %}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:"
+    )
+
+    def model(self):
+        path = self.folder() / "chat.gguf"
+        path.write_bytes(with_chat_template(DEMO.read_bytes(), self.TEMPLATE))
+        return path
+
+    def say(self, session, text, pattern=rb"\r\n"):
+        session.send(text + b"\n")
+        session.wait_for(re.escape(text) + rb"\r?\n")
+        seen = session.wait_for(pattern)
+        session.wait_until_ready()
+        return seen
+
+    def test_messages_and_answers_are_kept_until_reset(self):
+        session = self.session("-n", "2", model=self.model(), kind=b"chat")
+        self.say(session, b"one")
+        self.say(session, b"two")
+        self.say(session, b"three", rb"5 messages of user")
+        self.say(session, b"four", rb"5 messages of user")  # the one that failed was not kept
+        self.say(session, b"/reset", rb"a new chat begins")
+        self.say(session, b"five")
+        session.send(CTRL_D)
+        self.assertEqual(session.end(), 0)
+
+    def test_the_system_message_outlives_a_reset(self):
+        session = self.session("-n", "2", "--system", "S", model=self.model(), kind=b"chat")
+        for _ in range(2):
+            self.say(session, b"one")
+            self.say(session, b"two")
+            self.say(session, b"three", rb"6 messages of system")
+            self.say(session, b"/reset", rb"a new chat begins")
+        self.say(session, b"/help", rb"is a message, in the chat template")
+        session.send(CTRL_D)
+        self.assertEqual(session.end(), 0)
+
+    def test_plain_text_on_demand(self):
+        session = self.session("-n", "2", "--no-template", model=self.model())
+        self.say(session, b"/help", rb"No chat template is")
+        session.send(CTRL_D)
+        self.assertEqual(session.end(), 0)
+
+    def test_a_template_from_a_file(self):
+        path = self.folder() / "chat.jinja"
+        path.write_text("{{ raise_exception('from the file') }}", encoding="utf-8")
+        session = self.session("--template", path, kind=b"chat")
+        self.say(session, b"one", rb"from the file")
+        session.send(CTRL_D)
+        self.assertEqual(session.end(), 0)
 
 
 if __name__ == "__main__":
