@@ -42,6 +42,8 @@ TEST(HfRegex, Properties) {
   EXPECT_THAT(matches(R"(\p{Han}+)", "中文、々x"), ElementsAre("中文", "々"));
   EXPECT_THAT(matches(R"([\p{Hiragana}\p{Katakana}]+)", "あーア"), ElementsAre("あ", "ア"))
       << "the scripts themselves, not their extensions";
+  EXPECT_THAT(matches(R"(\p{Punct}+|[[:punct:]])", "a.+-"), ElementsAre(".", "-")) << "not symbols";
+  EXPECT_THAT(matches(R"([[:blank:]]+)", "a \t\u3000\n"), ElementsAre(" \t\u3000"));
   EXPECT_THAT(matches(R"(\p{Nonsense})", ""), ElementsAre(HasSubstr("unknown property")));
 }
 

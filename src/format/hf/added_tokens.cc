@@ -60,7 +60,7 @@ bool touches_word(WordCharacters& words, std::string_view before, std::string_vi
 }  // namespace
 
 Result<std::vector<AddedToken>> read_added_tokens(const JsonValue& list, int64_t max_id) {
-  SOLI_ASSIGN_OR_RETURN(const std::vector<JsonValue> items, list.items(kMaxVocabularyTokens));
+  SOLI_ASSIGN_OR_RETURN(const std::vector<JsonValue> items, list.items(kMaxAddedTokens));
   std::vector<AddedToken> out;
   for (const JsonValue& item : items) {
     SOLI_ASSIGN_OR_RETURN(AddedToken token, read_added_token(item, max_id));

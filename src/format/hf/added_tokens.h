@@ -14,6 +14,9 @@
 
 namespace soli::hf {
 
+/// Published files have up to some 6,000.
+inline constexpr size_t kMaxAddedTokens = size_t{1} << 16;
+
 struct AddedToken {
   int32_t id = 0;
   std::string content;

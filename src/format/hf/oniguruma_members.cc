@@ -24,6 +24,7 @@ constexpr std::pair<std::string_view, std::string_view> kProperties[] = {{"alpha
                                                                          {"mark", "M"},
                                                                          {"number", "N"},
                                                                          {"punctuation", "P"},
+                                                                         {"punct", "P"},
                                                                          {"symbol", "S"},
                                                                          {"separator", "Z"},
                                                                          {"other", "C"}};
@@ -37,6 +38,8 @@ constexpr std::pair<std::string_view, std::string_view> kBrackets[] = {{"alpha",
                                                                        {"space", R"(\p{White_Space})"},
                                                                        {"word", kWord},
                                                                        {"xdigit", kHexDigits},
+                                                                       {"punct", R"(\p{P})"},
+                                                                       {"blank", R"(\t\p{Zs})"},
                                                                        {"cntrl", R"(\p{Cc})"}};
 
 template <size_t n>

@@ -11,6 +11,7 @@
 //   model           a word becomes ids
 //   post_processor  BOS and EOS around all of it
 //   decoder         ids become text again
+// Texts are neither cut nor filled up: "truncation" and "padding" are left alone.
 
 #include <memory>
 #include <string_view>
