@@ -27,7 +27,7 @@ std::string bytes_of(const std::string& token) {
   return out;
 }
 
-std::string byte_or_text(std::string token) {
+std::string byte_or_text(const std::string& token) {
   const auto byte = byte_of_token_text(token);
   return byte ? std::string(1, static_cast<char>(*byte)) : token;
 }
@@ -83,7 +83,7 @@ Status Decoder::add(const JsonValue& value) {
   }
   if (type == "ByteFallback") {
     return add_step(value,
-                    [](std::string token) -> Result<std::string> { return byte_or_text(std::move(token)); });
+                    [](const std::string& token) -> Result<std::string> { return byte_or_text(token); });
   }
   if (type == "Strip") return add_strip(value);
   if (type == "Replace") return add_replace(value);

@@ -114,7 +114,7 @@ Result<Normalizer::Step> Normalizer::read_replace(const JsonValue& value) {
 
 Result<Normalizer::Step> Normalizer::read_prepend(const JsonValue& value) {
   SOLI_ASSIGN_OR_RETURN(const std::string prefix, text_within(value, "prepend"));
-  return [prefix](std::string text, size_t) -> Result<std::string> {
+  return [prefix](const std::string& text, size_t) -> Result<std::string> {
     return text.empty() ? text : prefix + text;
   };
 }

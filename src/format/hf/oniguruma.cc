@@ -115,11 +115,8 @@ class Translator : private MemberReader {
                     : fmt::format("{{{},{}}}", least, endless ? "" : std::to_string(most));
     at_ = end;
     // After braces a "+" is another repeat, and so is a "?" after a fixed count.
-    if (next_is("?") && !(braces && least == most)) {
-      out_ += pattern_[at_++];
-    } else if (next_is("+") && !braces) {
-      out_ += pattern_[at_++];
-    }
+    const bool suffix = next_is("?") ? !(braces && least == most) : next_is("+") && !braces;
+    if (suffix) out_ += pattern_[at_++];
     quantified_ = out_.size();
     callout_due_ = true;
     return {};
