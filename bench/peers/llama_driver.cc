@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -46,6 +47,8 @@ struct Options {
   llama_flash_attn_type flash = LLAMA_FLASH_ATTN_TYPE_AUTO;
   int poll = 50;  // of llama-bench
   bool verbose = false;
+  std::vector<int> token_ids;  // with --logits
+  std::string logits;          // a file to write; empty: measure
 };
 
 double seconds_now() {
@@ -261,6 +264,46 @@ Json measure(const Options& options, const std::string& folder) {
   return result;
 }
 
+/// Writes the logits after every token, f32 [tokens][vocabulary]: floats throughout, as `soli logits` writes
+/// them with --act f32 --kv f32.
+void write_logits(const Options& options, const std::string& folder) {
+  const CpuBackend backend(folder, options.threads, options.poll);
+  llama_backend_init();
+  llama_model_params model_params = llama_model_default_params();
+  model_params.use_extra_bufts = false;
+  const std::unique_ptr<llama_model, decltype(&llama_model_free)> model(
+      llama_model_load_from_file(options.model.c_str(), model_params), llama_model_free);
+  if (model == nullptr) throw std::runtime_error(options.model + ": llama.cpp cannot load it");
+  const auto n_tokens = static_cast<uint32_t>(options.token_ids.size());
+  llama_context_params params = llama_context_default_params();
+  params.n_ctx = params.n_batch = params.n_ubatch = std::max(n_tokens, 256U);
+  params.n_threads = params.n_threads_batch = options.threads;
+  params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  params.type_k = params.type_v = GGML_TYPE_F32;
+  const std::unique_ptr<llama_context, decltype(&llama_free)> context(
+      llama_init_from_model(model.get(), params), llama_free);
+  if (context == nullptr) throw std::runtime_error("no context could be made (see --verbose)");
+  llama_batch batch = llama_batch_init(static_cast<int32_t>(n_tokens), 0, 1);
+  for (const int token : options.token_ids) {
+    const int i = batch.n_tokens++;
+    batch.token[i] = token;
+    batch.pos[i] = i;
+    batch.n_seq_id[i] = 1;
+    batch.seq_id[i][0] = 0;
+    batch.logits[i] = 1;
+  }
+  const int status = llama_decode(context.get(), batch);
+  llama_batch_free(batch);
+  if (status != 0) throw std::runtime_error("llama_decode returned " + std::to_string(status));
+  const auto vocab_size = static_cast<size_t>(llama_vocab_n_tokens(llama_model_get_vocab(model.get())));
+  std::ofstream out(options.logits, std::ios::binary);
+  for (uint32_t i = 0; i < n_tokens; ++i) {
+    out.write(reinterpret_cast<const char*>(llama_get_logits_ith(context.get(), static_cast<int32_t>(i))),
+              static_cast<std::streamsize>(vocab_size * sizeof(float)));
+  }
+  if (!out.flush()) throw std::runtime_error(options.logits + " cannot be written");
+}
+
 void log_errors(ggml_log_level level, const char* text, void* verbose) {
   if (level >= GGML_LOG_LEVEL_ERROR || *static_cast<bool*>(verbose)) std::fputs(text, stderr);
 }
@@ -283,6 +326,13 @@ void add_options(CLI::App& app, Options& options) {
       ->transform(CLI::CheckedTransformer(on_off));
   app.add_option("--flash", options.flash, "Flash attention")->transform(CLI::CheckedTransformer(flash));
   app.add_option("--poll", options.poll, "How eagerly threads wait, in percent")->check(CLI::Range(0, 100));
+  CLI::Option* const ids =
+      app.add_option("--token-ids", options.token_ids, "Token ids whose logits are wanted")->delimiter(',');
+  CLI::Option* const logits =
+      app.add_option("--logits", options.logits,
+                     "Write the logits after every one of --token-ids there, and measure nothing");
+  ids->needs(logits);
+  logits->needs(ids);
   app.add_flag("--verbose", options.verbose, "Show what llama.cpp logs");
 }
 
@@ -298,7 +348,12 @@ int main(int argc, char** argv) {
   llama_log_set(log_errors, &options.verbose);
   try {
     const std::filesystem::path program = std::filesystem::canonical("/proc/self/exe");
-    std::cout << measure(options, program.parent_path() / "llama.cpp" / "lib").dump(2) << "\n";
+    const std::string folder = program.parent_path() / "llama.cpp" / "lib";
+    if (options.logits.empty()) {
+      std::cout << measure(options, folder).dump(2) << "\n";
+    } else {
+      write_logits(options, folder);
+    }
   } catch (const std::exception& error) {
     std::cerr << "llama_driver: " << error.what() << "\n";
     return 1;

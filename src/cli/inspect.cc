@@ -1,4 +1,6 @@
 // soli inspect: what a model file holds, or what this machine can do.
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <memory>
 
@@ -8,6 +10,7 @@
 #include "cli/model_options.h"
 #include "cli/model_summary.h"
 #include "cli/output.h"
+#include "model/synth.h"
 
 namespace soli::cli {
 namespace {
@@ -17,6 +20,7 @@ struct InspectOptions {
   bool json = false;
   bool tensors = false;
   bool machine = false;
+  std::string shape;  // of a published model
   int64_t n_threads = 0;
   bool pin = false;
   double seconds = 1;  // per figure
@@ -33,6 +37,21 @@ Result<int> run_inspect_machine(const InspectOptions& options) {
     print_json(to_json(machine, ceilings));
   } else {
     print("{}", render_text(machine, ceilings));
+  }
+  return kExitDone;
+}
+
+/// An unknown name is a mistake on the command line.
+Result<int> run_inspect_shape(const InspectOptions& options) {
+  const Result<ShapeSummary> summary = ShapeSummary::of(options.shape);
+  if (!summary) {
+    print_error(summary.error());
+    return kExitUsage;
+  }
+  if (options.json) {
+    print_json(to_json(*summary));
+  } else {
+    print("{}", render_text(*summary));
   }
   return kExitDone;
 }
@@ -71,8 +90,14 @@ Command add_inspect(CLI::App& program) {
   app->add_flag("--pin", options->pin, "Keep each thread on a processor of its own")->needs(machine);
   add_number(*app, "--seconds", options->seconds, {0.001, 60}, "How long each of six figures is measured")
       ->needs(machine);
-  app->callback([model, machine] {
-    if (model->empty() && machine->empty()) throw CLI::RequiredError("MODEL or --machine");
+  CLI::Option* const shape = app->add_option(
+      "--shape", options->shape, "Show the parameters of a published model, from its shape alone");
+  shape->type_name(fmt::format("{{{}}}", fmt::join(synth_preset_names(), ",")))
+      ->excludes(model)
+      ->excludes(machine);
+  app->callback([model, machine, shape] {
+    if (model->empty() && machine->empty() && shape->empty())
+      throw CLI::RequiredError("MODEL, --machine or --shape NAME");
   });
   app->footer(
       "No weight is read, so that files of any size, and of weight types that soli does not run, can be "
@@ -80,9 +105,12 @@ Command add_inspect(CLI::App& program) {
       "Examples:\n"
       "  soli inspect models/demo/soli-demo-16x2-q8_0.gguf\n"
       "  soli inspect model-00001-of-00003.gguf --json --tensors\n"
+      "  soli inspect --shape deepseek-v3\n"
       "  soli inspect --machine");
-  return {app,
-          [options] { return options->machine ? run_inspect_machine(*options) : run_inspect(*options); }};
+  return {app, [options] {
+            if (options->machine) return run_inspect_machine(*options);
+            return options->shape.empty() ? run_inspect(*options) : run_inspect_shape(*options);
+          }};
 }
 
 }  // namespace soli::cli

@@ -24,9 +24,18 @@ Result<int64_t> expert_bytes(const ModelFile& file, Runtime& runtime) {
 
 Result<WeightBytes> count_weight_bytes(const ModelFile& file, Runtime& runtime) {
   WeightLoader loader(file.gguf(), runtime, "weights");
-  for (const BoundLinear& bound : file.linears()) SOLI_RETURN_IF_ERROR(loader.add(bound.weight));
+  const kernels::WeightKernels& floats = *runtime.kernels().find(kGgmlF32);
+  int64_t transposed_bytes = 0;
+  for (const BoundLinear& bound : file.linears()) {
+    if (bound.transposed) {
+      transposed_bytes += transposed_matrix(floats, bound).packed_bytes();
+    } else {
+      SOLI_RETURN_IF_ERROR(loader.add(bound.weight));
+    }
+  }
   SOLI_ASSIGN_OR_RETURN(const int64_t experts, expert_bytes(file, runtime));
-  return WeightBytes{Slab::charged_bytes(loader.packed_bytes()), Slab::charged_bytes(experts)};
+  return WeightBytes{Slab::charged_bytes(loader.packed_bytes()) + Slab::charged_bytes(transposed_bytes),
+                     Slab::charged_bytes(experts)};
 }
 
 Result<MemoryNeed> count_memory_need(const ModelFile& file, Runtime& runtime, const EngineOptions& options,

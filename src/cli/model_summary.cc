@@ -7,6 +7,7 @@
 #include "format/chat_template.h"
 #include "format/tokenizer.h"
 #include "model/forward.h"
+#include "model/synth.h"
 
 namespace soli::cli {
 namespace {
@@ -69,6 +70,29 @@ ModelSummary summarise(const ModelFile& file, Runtime& runtime) {
   summary.kv_position_bytes_f32 = KvLayout(file.spec(), KvType::kF32).position_bytes();
   summary.kv_position_bytes_f16 = KvLayout(file.spec(), KvType::kF16).position_bytes();
   return summary;
+}
+
+Result<ShapeSummary> ShapeSummary::of(std::string_view name) {
+  SOLI_ASSIGN_OR_RETURN(const SynthOptions options, synth_preset(name));
+  ShapeSummary summary;
+  summary.name = name;
+  SOLI_ASSIGN_OR_RETURN(summary.spec, complete_synth_spec(options));
+  const Family& family = *find_family(summary.spec.architecture);
+  summary.counts = count_parameters(family, summary.spec, options.tied_output);
+  summary.active = summary.counts.active_with_k(summary.spec);
+  return summary;
+}
+
+int64_t ShapeSummary::active_with_embedding() const {
+  const bool is_tied = counts.nominal[static_cast<size_t>(Part::kOutputHead)].parameters == 0;
+  const int64_t embedding = counts.nominal[static_cast<size_t>(Part::kEmbedding)].parameters;
+  return active.parameters - spec.hidden_size + (is_tied ? 0 : embedding);
+}
+
+int64_t ShapeSummary::active_without_vocabulary() const {
+  const int64_t embedding = counts.nominal[static_cast<size_t>(Part::kEmbedding)].parameters;
+  const int64_t head = counts.nominal[static_cast<size_t>(Part::kOutputHead)].parameters;
+  return active.parameters - spec.hidden_size - (head == 0 ? embedding : head);
 }
 
 std::string describe_gating(const RouterSpec& router) {

@@ -53,6 +53,22 @@ std::string render_text(const ModelSummary& summary);
 std::string render_tensors(const ModelFile& file);
 nlohmann::ordered_json to_json(const ModelSummary& summary, bool with_tensors);
 
+/// A published shape: sizes and parameters by part, from the shape alone. Fails, listing the names.
+struct ShapeSummary {
+  std::string name;
+  ModelSpec spec;
+  ParameterCounts counts;
+  PartSize active;  // per token; of the embedding one row
+
+  // Publishers of models count active parameters in one of these ways, too.
+  int64_t active_with_embedding() const;
+  int64_t active_without_vocabulary() const;  // neither embedding nor output head
+
+  static Result<ShapeSummary> of(std::string_view name);
+};
+std::string render_text(const ShapeSummary& summary);
+nlohmann::ordered_json to_json(const ShapeSummary& summary);
+
 /// "softmax over all experts, then the best k, weights renormalised"
 std::string describe_gating(const RouterSpec& router);
 

@@ -67,22 +67,39 @@ Json tensors_json(const GgufFile& gguf) {
   return json;
 }
 
+/// By part; bytes where there is a file to count them in.
+Json parts_json(const ParameterCounts& counts, bool with_bytes) {
+  Json parts = Json::object();
+  for (int part = 0; part < kParts; ++part) {
+    const PartSize& size = counts.nominal[static_cast<size_t>(part)];
+    parts[std::string(soli::name_of(static_cast<Part>(part)))] =
+        with_bytes ? size_json(size) : Json{{"parameters", size.parameters}};
+  }
+  return parts;
+}
+
 }  // namespace
+
+nlohmann::ordered_json to_json(const ShapeSummary& summary) {
+  return {{"name", summary.name},
+          {"family", summary.spec.architecture},
+          {"shape", spec_json(summary.spec)},
+          {"parts", parts_json(summary.counts, false)},
+          {"nominal_parameters", summary.counts.nominal_total.parameters},
+          {"active_parameters_per_token", summary.active.parameters},
+          {"active_parameters_with_whole_embedding", summary.active_with_embedding()},
+          {"active_parameters_without_vocabulary", summary.active_without_vocabulary()}};
+}
 
 nlohmann::ordered_json to_json(const ModelSummary& summary, bool with_tensors) {
   const ModelFile& file = *summary.file;
-  Json parts = Json::object();
-  for (int part = 0; part < kParts; ++part) {
-    parts[std::string(soli::name_of(static_cast<Part>(part)))] =
-        size_json(summary.counts.nominal[static_cast<size_t>(part)]);
-  }
   Json json = {{"name", file.spec().name},
                {"family", file.spec().architecture},
                {"file", file_json(file.gguf())},
                {"tokenizer", summary.tokenizer},
                {"chat_template", summary.chat_template},
                {"shape", spec_json(file.spec())},
-               {"parts", parts},
+               {"parts", parts_json(summary.counts, true)},
                {"nominal", size_json(summary.counts.nominal_total)},
                {"active_per_token", size_json(summary.active)},
                {"activation_ratio", summary.activation_ratio()},

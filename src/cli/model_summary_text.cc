@@ -40,12 +40,26 @@ void render_file(Out out, const ModelSummary& summary) {
   line(out, "context", fmt::format("{} positions", spec.context_length));
 }
 
+std::string describe_attention(const ModelSpec& spec) {
+  std::string text =
+      spec.is_latent()
+          ? fmt::format("{} heads of {}, from a latent vector of {} and {} rotated elements per position",
+                        spec.n_heads, spec.latent_key_dim, spec.latent_rank, spec.rope_dims)
+          : fmt::format("{} heads of {}, {} for keys and values", spec.n_heads, spec.head_dim,
+                        spec.n_kv_heads);
+  if (spec.sliding_window > 0) {
+    int64_t n = 0;
+    for (int64_t layer = 0; layer < spec.n_layers; ++layer) n += spec.has_window(layer) ? 1 : 0;
+    text += fmt::format("; {} layers see a window of {}", n, spec.sliding_window);
+  }
+  return text;
+}
+
 void render_shape(Out out, const ModelSpec& spec) {
   line(out, "shape",
        fmt::format("{} layers, hidden size {}, vocabulary {}", spec.n_layers, spec.hidden_size,
                    spec.vocab_size));
-  line(out, "attention",
-       fmt::format("{} heads of {}, {} for keys and values", spec.n_heads, spec.head_dim, spec.n_kv_heads));
+  line(out, "attention", describe_attention(spec));
   if (!spec.is_moe()) {
     line(out, "experts", fmt::format("none: a dense model, feed-forward width {}", spec.ffn_width));
     return;
@@ -117,6 +131,30 @@ std::string render_text(const ModelSummary& summary) {
   render_parts(out, summary);
   render_types(out, summary);
   render_memory(out, summary);
+  return text;
+}
+
+std::string render_text(const ShapeSummary& summary) {
+  std::string text;
+  const Out out(text);
+  line(out, "shape of", summary.name);
+  line(out, "family", summary.spec.architecture);
+  line(out, "context", fmt::format("{} positions", summary.spec.context_length));
+  render_shape(out, summary.spec);
+  const PartSize& total = summary.counts.nominal_total;
+  fmt::format_to(out, "\n{:<20} {:>16} {:>8}\n", "part", "parameters", "share");
+  const auto row = [&](std::string_view name, const PartSize& size) {
+    fmt::format_to(out, "{:<20} {:>16} {:>8}\n", name, size.parameters,
+                   percent(size.parameters, total.parameters));
+  };
+  for (int part = 0; part < kParts; ++part) {
+    const PartSize& size = summary.counts.nominal[static_cast<size_t>(part)];
+    if (size.parameters > 0) row(soli::name_of(static_cast<Part>(part)), size);
+  }
+  row("nominal", total);
+  row("active per token", summary.active);
+  row("  embedding whole", {summary.active_with_embedding(), 0});
+  row("  no vocabulary", {summary.active_without_vocabulary(), 0});
   return text;
 }
 

@@ -45,10 +45,13 @@ struct SynthCommandOptions {
   Sizes sizes;
   std::string type;
   std::vector<std::string> part_types;  // "routed experts=Q4_K"
+  std::vector<std::string> keys;        // "attention.sliding_window=64"
   double skew = 0;
   int64_t seed = 0;
   int64_t n_threads = 0;
   bool tied = false;
+  bool fuse_attention = false;
+  bool fuse_experts = false;
   std::string out;
 };
 
@@ -109,6 +112,13 @@ Status apply_part_type(const kernels::KernelTable& kernels, const std::string& t
               names);
 }
 
+Status apply_key(const std::string& text, SynthOptions& synth) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos)
+    return fail(ErrorKind::kInvalidArgument, "--set: '{}' is not KEY=VALUE", text);
+  return set_synth_key(synth, text.substr(0, equals), text.substr(equals + 1));
+}
+
 /// Whatever fails here is a value on the command line.
 Result<SynthOptions> synth_options(const SynthCommandOptions& options, const kernels::KernelTable& kernels) {
   SOLI_ASSIGN_OR_RETURN(SynthOptions synth,
@@ -117,7 +127,10 @@ Result<SynthOptions> synth_options(const SynthCommandOptions& options, const ker
   if (!options.type.empty()) SOLI_RETURN_IF_ERROR(apply_type(kernels, options.type, synth));
   for (const std::string& text : options.part_types)
     SOLI_RETURN_IF_ERROR(apply_part_type(kernels, text, synth));
+  for (const std::string& text : options.keys) SOLI_RETURN_IF_ERROR(apply_key(text, synth));
   synth.tied_output = synth.tied_output || options.tied;
+  synth.fuse_attention = options.fuse_attention;
+  synth.fuse_experts = options.fuse_experts;
   synth.routing_skew = options.skew;
   synth.seed = static_cast<uint64_t>(options.seed);
   SOLI_RETURN_IF_ERROR(complete_synth_spec(synth));
@@ -195,12 +208,20 @@ Command add_synth(CLI::App& program) {
       ->type_name("PART=TYPE")
       ->expected(1)
       ->take_all();
+  app->add_option("--set", options->keys,
+                  "A metadata key of the family, without its name, such as attention.sliding_window=64")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
   add_number(*app, "--skew", options->skew, {0, kMaxRoutingSkew},
              "How unevenly experts are chosen: the best one is of rank r with a share like r^-X; 0: evenly");
   add_integer(*app, "--seed", options->seed, {0, std::numeric_limits<int64_t>::max()}, "Seed of the weights");
   add_integer(*app, "-t,--threads", options->n_threads, {0, ThreadTeam::kMaxThreads},
               "Threads; 0: one per core");
   app->add_flag("--tied", options->tied, "The output head is the embedding");
+  app->add_flag("--fuse-attention", options->fuse_attention,
+                "One tensor for q, k and v, or the older layout of latent attention");
+  app->add_flag("--fuse-experts", options->fuse_experts, "One tensor for gate and up of the experts");
   app->callback([preset, family] {
     if (preset->empty() && family->empty()) throw CLI::RequiredError("--preset NAME or --family NAME");
   });

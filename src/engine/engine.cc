@@ -30,8 +30,8 @@ Engine::Engine(const Model& model, ExpertExecutor& experts, const EngineOptions&
       options_(options),
       hooks_(options.hooks),
       context_length_(effective_context(model.spec(), options)),
-      kv_(model.spec(), options.kv_type),
-      pages_(model.runtime().budget(), kv_.page_bytes()),
+      layout_{KvLayout(model.spec(), options.kv_type), model.rope(context_length_)},
+      pages_(model.runtime().budget(), layout_.kv.page_bytes()),
       context_{model.runtime().team(), model.runtime().kernels(), options.activations},
       workspace_(std::move(workspace)),
       scheduler_(scheduler_limits(options), pages_) {}
@@ -106,7 +106,7 @@ bool Engine::step() {
   if (hooks_.probe != nullptr) hooks_.probe->begin_step();
   const Plan& plan = scheduler_.plan();
   if (plan.parts.empty()) return false;
-  const auto output = forward(model_, plan.batch, kv_, context_, workspace_, experts_, hooks_);
+  const auto output = forward(model_, plan.batch, layout_, context_, workspace_, experts_, hooks_);
   outcomes_.resize(std::max(outcomes_.size(), plan.parts.size()));  // their memory is used again
   int64_t logit_row = 0;
   for (size_t i = 0; i < plan.parts.size(); ++i) {

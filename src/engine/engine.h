@@ -82,7 +82,7 @@ class Engine {
   const EngineOptions options_;
   Hooks hooks_;
   const int64_t context_length_;
-  KvLayout kv_;
+  SequenceLayout layout_;
   KvPagePool pages_;
   OpContext context_;
   Workspace workspace_;

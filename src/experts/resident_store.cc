@@ -51,11 +51,30 @@ Result<std::unique_ptr<ResidentExpertStore>> ResidentExpertStore::load(const Mod
         for (PackedMatrix* matrix : {&expert.gate, &expert.up, &expert.down})
           *matrix = loader.matrix(numbers[next++]);
       }
+      SOLI_RETURN_IF_ERROR(store->load_biases(file, runtime, layer));
     }
     return {};
   };
   if (Status status = load_all(); !status) return in_context(file.gguf().path(), std::move(status).error());
   return store;
+}
+
+Status ResidentExpertStore::load_biases(const ModelFile& file, Runtime& runtime, int64_t layer) {
+  constexpr std::array<std::span<const float> ExpertWeights::*, kExpertMatrices> kMembers = {
+      &ExpertWeights::gate_bias, &ExpertWeights::up_bias, &ExpertWeights::down_bias};
+  for (size_t m = 0; m < kMembers.size(); ++m) {
+    const GgufTensor* const tensor = file.expert_biases(layer)[m];
+    if (tensor == nullptr) continue;
+    const int64_t n_rows = tensor->dims[0];
+    SOLI_ASSIGN_OR_RETURN(std::vector<float> values,
+                          read_floats(file.gguf(), runtime.kernels(), {tensor, 0, n_experts_, n_rows}));
+    biases_.push_back(std::move(values));
+    for (int64_t e = 0; e < n_experts_; ++e) {
+      experts_[index(layer, e)].*kMembers[m] =
+          std::span(biases_.back()).subspan(static_cast<size_t>(e * n_rows), static_cast<size_t>(n_rows));
+    }
+  }
+  return {};
 }
 
 Status ResidentExpertStore::stream(int64_t layer, std::span<const int32_t> ids, UseWave use) {

@@ -25,12 +25,14 @@ class ResidentExpertStore final : public ExpertStore {
 
  private:
   explicit ResidentExpertStore(const ModelSpec& spec);
+  Status load_biases(const ModelFile& file, Runtime& runtime, int64_t layer);
   size_t index(int64_t layer, int64_t expert) const {
     return static_cast<size_t>(layer * n_experts_ + expert);
   }
 
   const int64_t n_experts_;
   Slab slab_;
+  std::vector<std::vector<float>> biases_;         // of all experts of a layer's matrix, [expert][rows]
   std::vector<ExpertWeights> experts_;             // [layer][expert]
   std::unique_ptr<std::atomic<int64_t>[]> reads_;  // [layer][expert]
   std::vector<ExpertLease> wave_;                  // reused from call to call

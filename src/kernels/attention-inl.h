@@ -7,7 +7,9 @@
 // element is one accumulator, multiplied by the block's factor and then fed one fused multiply-add per
 // visible key, ascending; at last it is multiplied by the reciprocal of the sum. A lane is a key, and then a
 // dimension of the values. What lies beyond the query's keys has no part: such scores become -infinity, and
-// such values are not multiplied, for their memory may hold anything.
+// such values are not multiplied, for their memory may hold anything. In a block that a query sees from the
+// middle on, as with a sliding window, the keys before that take part with the score -infinity. A sink is a
+// logit that is there before the first block, with no value (Xiao et al. 2023; gpt-oss).
 
 namespace soli::kernels::SOLI_ISA_NAMESPACE {
 
@@ -20,7 +22,8 @@ struct AttentionState {
   float m[kAttentionTileQueries];       // maximum so far
   float l[kAttentionTileQueries];       // sum of exp(score - m) so far
   float factor[kAttentionTileQueries];  // exp(old m - m) of the block at work
-  int visible[kAttentionTileQueries];   // keys of the block at work that the query sees
+  int hidden[kAttentionTileQueries];    // first keys of the block at work that the query does not see
+  int visible[kAttentionTileQueries];   // end of the keys of the block that it sees; 0: none
 };
 
 /// Rows of 16-lane vectors, such as the keys of a page by dimension: vector g of row i is at first + i * step
@@ -161,10 +164,12 @@ inline void mix_queries(const AttentionTile& tile, const AttentionState& state, 
   if constexpr (T > 1) mix_queries<T / 2>(tile, state, values, query, n);
 }
 
-/// Ends a query's scores at its last visible key with -infinity, and returns the new maximum.
+/// Ends a query's scores at its last visible key with -infinity, hides those before its first one, and
+/// returns the new maximum.
 SOLI_INLINE float mask_and_maximum(const AttentionState& state, int64_t query) {
   float* scores = state.scores + query * kAttentionBlockKeys;
   const int n = state.visible[query];
+  for (int i = 0; i < state.hidden[query]; ++i) scores[i] = -kInfinity;
   for (int i = n; i % kLanes != 0; ++i) scores[i] = -kInfinity;
   F32 maxima = S::set1(state.m[query]);
   for (int i = 0; i < n; i += kLanes) maxima = S::max(maxima, S::load(scores + i));
@@ -215,6 +220,10 @@ SOLI_INLINE AttentionState begin_attention(const AttentionTile& tile) {
     S::store(state.m + i, S::set1(-kInfinity));
     S::store(state.l + i, S::set1(0.0F));
   }
+  for (int64_t i = 0; tile.sinks != nullptr && i < tile.n_queries; ++i) {
+    state.m[i] = tile.sinks[i];
+    state.l[i] = 1.0F;
+  }
   return state;
 }
 
@@ -258,11 +267,19 @@ struct PagePart {
   }
 };
 
-/// Sets how many keys of a page each query sees.
-SOLI_INLINE void count_visible(const AttentionTile& tile, AttentionState& state, int64_t page) {
+/// A key's place in a page, or the end of the page that is nearer.
+SOLI_INLINE int place_in_page(int64_t key, int64_t page) {
+  const int64_t place = key - page * kAttentionBlockKeys;
+  return static_cast<int>(place < 0 ? 0 : place < kAttentionBlockKeys ? place : kAttentionBlockKeys);
+}
+
+/// Sets which keys of a page each query sees.
+SOLI_INLINE void find_visible(const AttentionTile& tile, AttentionState& state, int64_t page) {
   for (int64_t i = 0; i < tile.n_queries; ++i) {
-    const int64_t n = tile.n_keys[i] - page * kAttentionBlockKeys;
-    state.visible[i] = static_cast<int>(n < 0 ? 0 : n < kAttentionBlockKeys ? n : kAttentionBlockKeys);
+    const int first = place_in_page(tile.first_keys[i], page);
+    const int end = place_in_page(tile.n_keys[i], page);
+    state.hidden[i] = first < end ? first : 0;
+    state.visible[i] = first < end ? end : 0;
   }
 }
 
@@ -270,12 +287,18 @@ template <typename Kv>
 inline void attention(const AttentionTile& tile) {
   AttentionState state = begin_attention(tile);
   const int64_t n_beside = tile.n_queries / tile.n_kv_heads;
-  int64_t left = 0;
-  for (int64_t i = 0; i < tile.n_queries; ++i) left = tile.n_keys[i] > left ? tile.n_keys[i] : left;
+  int64_t first = tile.first_keys[0];
+  int64_t end = tile.n_keys[0];
+  for (int64_t i = 1; i < tile.n_queries; ++i) {
+    first = tile.first_keys[i] < first ? tile.first_keys[i] : first;
+    end = tile.n_keys[i] > end ? tile.n_keys[i] : end;
+  }
+  int64_t page = first / kAttentionBlockKeys;
+  int64_t left = end - page * kAttentionBlockKeys;
   // All heads of a page before the next page: their numbers are one run of memory.
-  for (int64_t page = 0; left > 0; ++page, left -= kAttentionBlockKeys) {
+  for (; left > 0; ++page, left -= kAttentionBlockKeys) {
     const PagePart<Kv> part(tile, page, left);
-    count_visible(tile, state, page);
+    find_visible(tile, state, page);
     for (int64_t head = 0; head < tile.n_kv_heads; ++head) {
       const int64_t query = head * n_beside;
       part.prefetch_values(tile, head);

@@ -118,10 +118,12 @@ inline constexpr int64_t kAttentionTileQueries = 64;
 /// strip; its values are [kAttentionBlockKeys][value_dim]; the next head's follow. A query's bits depend on
 /// neither the other queries of the tile nor what lies beyond its last key.
 struct AttentionTile {
-  const float* const* q;  // [n_queries] pointers to head_dim floats
-  float* const* out;      // [n_queries] pointers to value_dim floats
-  const int64_t* n_keys;  // [n_queries] the query sees keys [0, n), n > 0
-  int64_t n_queries;      // at most kAttentionTileQueries; as many for each kv head, one after another
+  const float* const* q;      // [n_queries] pointers to head_dim floats
+  float* const* out;          // [n_queries] pointers to value_dim floats
+  const int64_t* first_keys;  // [n_queries] the query sees keys [first, n), first < n
+  const int64_t* n_keys;      // [n_queries]
+  const float* sinks;         // [n_queries] logits beside those of the keys, without a value; null: none
+  int64_t n_queries;          // 1 to kAttentionTileQueries; as many for each kv head, one after another
   int64_t n_kv_heads;
   // Page p holds keys [p * kAttentionBlockKeys, (p + 1) * kAttentionBlockKeys).
   const std::byte* const* pages;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "ops/attention_inputs.h"
+#include "model/attention_step.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 
@@ -18,12 +18,12 @@ using Buffer = Workspace::Buffer;
 /// One step at work. Names and shapes of the buffers: workspace.h.
 class Step {
  public:
-  Step(const Model& model, const Batch& batch, const KvLayout& kv, OpContext& context, Workspace& workspace,
-       ExpertExecutor& experts, const Hooks& hooks)
+  Step(const Model& model, const Batch& batch, const SequenceLayout& layout, OpContext& context,
+       Workspace& workspace, ExpertExecutor& experts, const Hooks& hooks)
       : model_(model),
         spec_(model.spec()),
         batch_(batch),
-        kv_(kv),
+        layout_(layout),
         context_(context),
         workspace_(workspace),
         experts_(experts),
@@ -43,19 +43,18 @@ class Step {
     if (hooks_.probe != nullptr) hooks_.probe->on_batch(batch_);
     embed();
     enter(Phase::kAttention);
-    fill_rotations(context_, model_.rope(), workspace_.positions, view(Buffer::kRotations));
-    rms_norm(context_, view(Buffer::kHidden), model_.layer(0).attention_norm, epsilon(),
-             view(Buffer::kNormed));
+    AttentionStep attention(model_, layout_, context_, workspace_, n_rows_);
+    rms_norm(context_, view(Buffer::kHidden), attention_norm(0), view(Buffer::kNormed));
     for (int64_t layer = 0; layer < spec_.n_layers; ++layer) {
       const LayerWeights& weights = model_.layer(layer);
-      attend(layer, weights);
-      add_sublayer_and_norm(weights.ffn_norm);
+      attention.run(layer);
+      add_sublayer_and_norm({weights.ffn_norm, weights.ffn_norm_bias, epsilon()});
       SOLI_RETURN_IF_ERROR(feed_forward(layer, weights));
       const bool last = layer + 1 == spec_.n_layers;
       enter(last ? Phase::kHead : Phase::kAttention);
-      if (!last) add_sublayer_and_norm(model_.layer(layer + 1).attention_norm);
+      if (!last) add_sublayer_and_norm(attention_norm(layer + 1));
     }
-    add(context_, view(Buffer::kHidden), view(Buffer::kSublayer), view(Buffer::kHidden));
+    add_scaled(context_, view(Buffer::kHidden), residual_scale(), view(Buffer::kSublayer));
     const StepOutput computed = output();
     enter(Phase::kOther);
     return computed;
@@ -76,34 +75,18 @@ class Step {
                        {hidden.row(row), static_cast<size_t>(hidden.cols)});
       }
     });
+    scale_rows(context_, static_cast<float>(spec_.embedding_scale), hidden);
+  }
+
+  RmsNorm attention_norm(int64_t layer) const {
+    const LayerWeights& weights = model_.layer(layer);
+    return {weights.attention_norm, weights.attention_norm_bias, epsilon()};
   }
 
   /// hidden += sub-layer's output; normed = the next sub-layer's input.
-  void add_sublayer_and_norm(std::span<const float> weight) {
-    add_and_norm(context_, view(Buffer::kHidden), view(Buffer::kSublayer), weight, epsilon(),
+  void add_sublayer_and_norm(const RmsNorm& norm) {
+    add_and_norm(context_, view(Buffer::kHidden), residual_scale(), view(Buffer::kSublayer), norm,
                  view(Buffer::kNormed));
-  }
-
-  void attend(int64_t layer, const LayerWeights& weights) {
-    const MatrixView<float> q = view(Buffer::kQuery);
-    const MatrixView<float> k = view(Buffer::kKey);
-    const MatrixView<float> v = view(Buffer::kValue);
-    const std::array<const Linear*, 3> maps = {&weights.q, &weights.k, &weights.v};
-    const std::array<MatrixView<float>, 3> outputs = {q, k, v};
-    linear_group(context_, maps, view(Buffer::kNormed), outputs);
-    const AttentionParams params = {.shape = kv_.shape,
-                                    .layer_offset = kv_.layer_offset(layer),
-                                    .n_heads = spec_.n_heads,
-                                    .scale = 1.0F / std::sqrt(static_cast<float>(spec_.head_dim))};
-    const QueryKeyTransform transform = {.q_norm = weights.q_norm,
-                                         .k_norm = weights.k_norm,
-                                         .epsilon = epsilon(),
-                                         .rope = model_.rope(),
-                                         .rotations = view(Buffer::kRotations)};
-    transform_and_store(context_, params, transform, workspace_.attention_rows, q, k, v);
-    const MatrixView<float> mixed = view(Buffer::kMixed);
-    attention(context_, params, workspace_.attention_rows, q, mixed);
-    linear(context_, weights.o, mixed, view(Buffer::kSublayer));
   }
 
   Status feed_forward(int64_t layer, const LayerWeights& weights) {
@@ -206,9 +189,11 @@ class Step {
     for (int64_t i = 0; i < n_wanted; ++i) {
       std::copy_n(hidden.row(wanted[static_cast<size_t>(i)]), hidden.cols, gathered.row(i));
     }
-    rms_norm(context_, gathered, model_.global().output_norm, epsilon(), gathered);
+    const GlobalWeights& global = model_.global();
+    rms_norm(context_, gathered, {global.output_norm, global.output_norm_bias, epsilon()}, gathered);
     const MatrixView<float> logits = workspace_.view(Buffer::kLogits, n_wanted);
     linear(context_, model_.output(), gathered, logits);
+    scale_rows(context_, static_cast<float>(1 / spec_.logit_scale), logits);
     context_.team.parallel_for(n_wanted, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         if (context_.kernels.all_finite(logits.row(i), logits.cols)) continue;
@@ -219,11 +204,12 @@ class Step {
   }
 
   float epsilon() const { return static_cast<float>(spec_.norm_epsilon); }
+  float residual_scale() const { return static_cast<float>(spec_.residual_scale); }
 
   const Model& model_;
   const ModelSpec& spec_;
   const Batch& batch_;
-  const KvLayout& kv_;
+  const SequenceLayout& layout_;
   OpContext& context_;
   Workspace& workspace_;
   ExpertExecutor& experts_;
@@ -233,9 +219,10 @@ class Step {
 
 }  // namespace
 
-Result<StepOutput> forward(const Model& model, const Batch& batch, const KvLayout& kv, OpContext& context,
-                           Workspace& workspace, ExpertExecutor& experts, const Hooks& hooks) {
-  return Step(model, batch, kv, context, workspace, experts, hooks).run();
+Result<StepOutput> forward(const Model& model, const Batch& batch, const SequenceLayout& layout,
+                           OpContext& context, Workspace& workspace, ExpertExecutor& experts,
+                           const Hooks& hooks) {
+  return Step(model, batch, layout, context, workspace, experts, hooks).run();
 }
 
 }  // namespace soli

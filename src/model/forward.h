@@ -2,10 +2,10 @@
 
 #include <cstdint>
 
+#include "model/attention_step.h"
 #include "model/batch.h"
 #include "model/expert_executor.h"
 #include "model/hooks.h"
-#include "model/kv_layout.h"
 #include "model/model.h"
 #include "model/workspace.h"
 #include "ops/context.h"
@@ -24,7 +24,8 @@ struct StepOutput {
 /// that want logits. Where a row's values are not finite, workspace.row_failed says so and its output means
 /// nothing; no other row notices. Fails only where experts cannot be had. Bits of a row depend on its own
 /// sequence alone.
-Result<StepOutput> forward(const Model& model, const Batch& batch, const KvLayout& kv, OpContext& context,
-                           Workspace& workspace, ExpertExecutor& experts, const Hooks& hooks);
+Result<StepOutput> forward(const Model& model, const Batch& batch, const SequenceLayout& layout,
+                           OpContext& context, Workspace& workspace, ExpertExecutor& experts,
+                           const Hooks& hooks);
 
 }  // namespace soli

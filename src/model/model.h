@@ -13,6 +13,9 @@
 
 namespace soli {
 
+/// The matrix that a transposed slot becomes in memory, of floats; `data` is not set.
+PackedMatrix transposed_matrix(const kernels::WeightKernels& floats, const BoundLinear& bound);
+
 /// A model whose shared weights are in memory. Its routed experts live in an ExpertStore (experts/).
 /// Immutable after load, so engines may share it. Borrows the Runtime, which must outlive it.
 class Model {
@@ -26,13 +29,15 @@ class Model {
   const LayerWeights& layer(int64_t layer) const { return layers_[static_cast<size_t>(layer)]; }
   /// The output head: [vocab][hidden], the embedding where it is tied.
   const Linear& output() const { return global_.output ? global_.output : global_.token_embedding; }
-  const Rope& rope() const { return rope_; }
+  /// How positions rotate in contexts of so many positions: some models have factors for long ones.
+  Rope rope(int64_t context_length) const;
   Runtime& runtime() const { return runtime_; }
 
  private:
   Model(ModelFile file, Runtime& runtime) : file_(std::move(file)), runtime_(runtime) {}
   Status load_weights(const LoadProgress& progress);
   Linear& linear_at(const BoundLinear& bound);
+  Status load_transposed(std::span<const BoundLinear* const> bounds);
   std::span<const float>& vector_at(const BoundVector& bound);
   Status load_vectors();
   Status load_bias(const BoundLinear& bound);
@@ -40,10 +45,10 @@ class Model {
   ModelFile file_;
   Runtime& runtime_;
   Slab slab_;
+  Slab transposed_slab_;
   std::vector<std::vector<float>> vectors_;  // norms and biases
   GlobalWeights global_;
   std::vector<LayerWeights> layers_;
-  Rope rope_;
 };
 
 }  // namespace soli

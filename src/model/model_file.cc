@@ -1,5 +1,6 @@
 #include "model/model_file.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/utf8.h"
@@ -37,11 +38,17 @@ class Binder {
     if (!spec_.is_moe()) SOLI_RETURN_IF_ERROR(refuse_experts());
     for (const LinearSlot& slot : file_.family_->linears) SOLI_RETURN_IF_ERROR(bind_slot(slot));
     for (const VectorSlot& slot : file_.family_->vectors) SOLI_RETURN_IF_ERROR(bind_slot(slot));
+    SOLI_RETURN_IF_ERROR(require_long_rope_factors());
     file_.experts_.resize(static_cast<size_t>(spec_.n_layers));
+    file_.expert_biases_.resize(static_cast<size_t>(spec_.n_layers));
     for (int64_t layer = 0; layer < spec_.n_layers; ++layer) {
       if (!spec_.is_moe_layer(layer)) continue;
-      for (const ExpertSlot& slot : file_.family_->experts) SOLI_RETURN_IF_ERROR(bind_experts(slot, layer));
+      for (const ExpertSlot& slot : file_.family_->experts) {
+        SOLI_RETURN_IF_ERROR(bind_experts(slot, layer));
+        SOLI_RETURN_IF_ERROR(bind_expert_biases(slot, layer));
+      }
     }
+    ignore_what_is_not_computed();
     return refuse_leftovers();
   }
 
@@ -68,15 +75,31 @@ class Binder {
     }
     take_rows("blk.{}.ffn_gate.weight", 0, spec_.ffn_width);
     if (!spec_.is_moe()) return {};
-    const int64_t first_moe = spec_.n_leading_dense_layers;
-    take_rows("blk.{}.ffn_gate_exps.weight", first_moe, spec_.expert_width);
-    take_rows("blk.{}.ffn_gate.0.weight", first_moe, spec_.expert_width);
-    take_rows("blk.{}.ffn_gate_shexp.weight", first_moe, spec_.shared_expert_width);
+    int64_t layer = 0;
+    while (!spec_.is_moe_layer(layer)) ++layer;
+    take_rows("blk.{}.ffn_gate_exps.weight", layer, spec_.expert_width);
+    take_rows("blk.{}.ffn_gate.0.weight", layer, spec_.expert_width);
+    const GgufTensor* both = find(tensor_name(kGateAndUpPattern, layer));
+    if (both != nullptr && find(tensor_name("blk.{}.ffn_gate_exps.weight", layer)) == nullptr)
+      spec_.expert_width = both->dims[1] / 2;
+    const std::string shared = "blk.{}.ffn_gate_shexp.weight";
+    take_rows(shared, layer, spec_.shared_expert_width);
+    if (spec_.n_shared_experts > 0 && spec_.shared_expert_width == 0)
+      return missing(tensor_name(shared, layer));
     return {};
   }
 
   void take_rows(const std::string& pattern, int64_t layer, int64_t& width) const {
     if (const GgufTensor* tensor = find(tensor_name(pattern, layer))) width = tensor->dims[1];
+  }
+
+  /// Without its factors, longrope would be none.
+  Status require_long_rope_factors() const {
+    if (spec_.position_scaling != PositionScaling::kLongRope) return {};
+    for (const char* name : {"rope_factors_long.weight", "rope_factors_short.weight"}) {
+      if (find(name) == nullptr) return missing(name);
+    }
+    return {};
   }
 
   /// A file without an expert_count is dense; if it has experts, then the key is what is wrong.
@@ -104,54 +127,70 @@ class Binder {
   /// Global slots are bound once, as layer 0.
   template <typename Slot, typename Bind>
   Status for_each_layer(const Slot& slot, const Bind& bind) {
-    const bool global = slot.member.index() == 1;
-    const int64_t n_layers = global ? 1 : spec_.n_layers;
+    const int64_t n_layers = slot.is_global() ? 1 : spec_.n_layers;
     for (int64_t layer = 0; layer < n_layers; ++layer) {
-      if (global || has_layer(spec_, slot.layers, layer)) SOLI_RETURN_IF_ERROR(bind(layer));
+      if (slot.is_global() || has_layer(spec_, slot.layers, layer)) SOLI_RETURN_IF_ERROR(bind(layer));
     }
     return {};
   }
 
   Status bind_linear(const LinearSlot& slot, int64_t layer) {
-    BoundLinear bound = {.slot = &slot, .layer = layer};
     const std::string name = tensor_name(slot.pattern, layer);
     const int64_t rows = size_of(spec_, slot.rows);
     const int64_t cols = size_of(spec_, slot.cols);
+    if (rows == 0 || cols == 0) return {};
+    const int64_t n = slot.is_per_head() ? spec_.n_heads : 1;
     if (const GgufTensor* tensor = claim(find(name))) {
-      if (tensor->dims != std::array<int64_t, 4>{cols, rows, 1, 1}) {
-        return wrong_shape(*tensor, fmt::format("[{}, {}]", cols, rows));
+      if (tensor->dims != std::array<int64_t, 4>{cols, rows, n, 1}) {
+        return wrong_shape(*tensor, slot.is_per_head() ? fmt::format("[{}, {}, {}]", cols, rows, n)
+                                                       : fmt::format("[{}, {}]", cols, rows));
       }
-      if (!slot.fused_pattern.empty() && find(tensor_name(slot.fused_pattern, layer)) != nullptr) {
+      if (find_fused(slot, layer) != nullptr && !is_ignored(slot.fused.pattern)) {
         return fail(ErrorKind::kMalformed, "tensor {}: {} is there too, and only one of them can hold",
-                    tensor->name, tensor_name(slot.fused_pattern, layer));
+                    tensor->name, tensor_name(slot.fused.pattern, layer));
       }
-      bound.weight = {tensor, 0, rows, cols};
-      SOLI_RETURN_IF_ERROR(bind_bias(slot, layer, slot.bias_pattern, 0, rows, bound));
-    } else if (const GgufTensor* fused = slot.fused_pattern.empty()
-                                             ? nullptr
-                                             : claim(find(tensor_name(slot.fused_pattern, layer)))) {
-      SOLI_RETURN_IF_ERROR(bind_fused(slot, layer, *fused, rows, cols, bound));
-    } else if (slot.required) {
-      return missing(name);
-    } else {
-      return {};
+      for (int64_t head = 0; head < n; ++head) {
+        file_.linears_.push_back(
+            {.slot = &slot, .layer = layer, .head = head, .weight = {tensor, head * rows, rows, cols}});
+      }
+      if (slot.part == Part::kOutputHead) file_.output_is_tied_ = false;
+      return bind_bias(slot, layer, slot.bias_pattern, 0, rows, file_.linears_.back());
     }
-    if (slot.part == Part::kOutputHead) file_.output_is_tied_ = false;
-    file_.linears_.push_back(bound);
-    return {};
+    if (const GgufTensor* fused = claim(find_fused(slot, layer))) return bind_fused(slot, layer, *fused);
+    return slot.required ? Status(missing(name)) : Status();
   }
 
-  Status bind_fused(const LinearSlot& slot, int64_t layer, const GgufTensor& fused, int64_t rows,
-                    int64_t cols, BoundLinear& bound) {
+  const GgufTensor* find_fused(const LinearSlot& slot, int64_t layer) const {
+    return slot.fused.pattern.empty() ? nullptr : find(tensor_name(slot.fused.pattern, layer));
+  }
+
+  bool is_ignored(const std::string& pattern) const {
+    const auto& ignored = file_.family_->ignored;
+    return std::find(ignored.begin(), ignored.end(), pattern) != ignored.end();
+  }
+
+  Status bind_fused(const LinearSlot& slot, int64_t layer, const GgufTensor& fused) {
     int64_t first_row = 0;
-    for (const Dim dim : slot.fused_before) first_row += size_of(spec_, dim);
-    const int64_t all_rows =
-        size_of(spec_, Dim::kQueryRow) + size_of(spec_, Dim::kKeyRow) + size_of(spec_, Dim::kValueRow);
-    if (fused.dims != std::array<int64_t, 4>{cols, all_rows, 1, 1}) {
-      return wrong_shape(fused, fmt::format("[{}, {}]", cols, all_rows));
+    int64_t part_rows = 0;  // of all parts together
+    for (size_t part = 0; part < slot.fused.parts.size(); ++part) {
+      const int64_t rows = size_of(spec_, slot.fused.parts[part]);
+      if (part < slot.fused.part) first_row += rows;
+      part_rows += rows;
     }
-    bound.weight = {&fused, first_row, rows, cols};
-    return bind_bias(slot, layer, "blk.{}.attn_qkv.bias", first_row, all_rows, bound);
+    const int64_t rows = size_of(spec_, slot.fused.parts[slot.fused.part]);  // as stored
+    const int64_t cols = size_of(spec_, slot.fused.transposed ? slot.rows : slot.cols);
+    const int64_t n = slot.is_per_head() ? spec_.n_heads : 1;
+    if (fused.dims != std::array<int64_t, 4>{cols, n * part_rows, 1, 1}) {
+      return wrong_shape(fused, fmt::format("[{}, {}]", cols, n * part_rows));
+    }
+    for (int64_t head = 0; head < n; ++head) {
+      file_.linears_.push_back({.slot = &slot,
+                                .layer = layer,
+                                .head = head,
+                                .weight = {&fused, head * part_rows + first_row, rows, cols},
+                                .transposed = slot.fused.transposed});
+    }
+    return bind_bias(slot, layer, slot.fused.bias_pattern, first_row, part_rows, file_.linears_.back());
   }
 
   Status bind_bias(const LinearSlot& slot, int64_t layer, const std::string& pattern, int64_t first,
@@ -162,10 +201,7 @@ class Binder {
     if (bias == nullptr) return slot.bias_required ? Status(missing(name)) : Status();
     if (bias->dims != std::array<int64_t, 4>{all_rows, 1, 1, 1})
       return wrong_shape(*bias, fmt::format("[{}]", all_rows));
-    if (bias->type != kGgmlF32) {
-      return fail(ErrorKind::kUnsupported, "tensor {}: a bias of type {} is not supported; F32 is", name,
-                  ggml_type_name(bias->type));
-    }
+    SOLI_RETURN_IF_ERROR(check_bias_type(*bias));
     bound.bias = bias;
     bound.bias_first = first;
     return {};
@@ -173,9 +209,10 @@ class Binder {
 
   Status bind_vector(const VectorSlot& slot, int64_t layer) {
     const std::string name = tensor_name(slot.pattern, layer);
+    const int64_t size = size_of(spec_, slot.size);
+    if (size == 0) return {};
     const GgufTensor* tensor = claim(find(name));
     if (tensor == nullptr) return slot.required ? Status(missing(name)) : Status();
-    const int64_t size = size_of(spec_, slot.size);
     if (tensor->elements() != size || tensor->dims[0] != size)
       return wrong_shape(*tensor, fmt::format("[{}]", size));
     file_.vectors_.push_back({&slot, layer, {tensor, 0, 1, size}});
@@ -197,6 +234,15 @@ class Binder {
       for (int64_t e = 0; e < n_experts; ++e) bound.push_back({merged, e * rows, rows, cols});
       return {};
     }
+    if (const GgufTensor* both = slot.which == ExpertMatrix::kDown
+                                     ? nullptr
+                                     : claim(find(tensor_name(kGateAndUpPattern, layer)))) {
+      if (both->dims != std::array<int64_t, 4>{cols, 2 * rows, n_experts, 1})
+        return wrong_shape(*both, fmt::format("[{}, {}, {}]", cols, 2 * rows, n_experts));
+      const int64_t first = slot.which == ExpertMatrix::kGate ? 0 : rows;
+      for (int64_t e = 0; e < n_experts; ++e) bound.push_back({both, 2 * e * rows + first, rows, cols});
+      return {};
+    }
     for (int64_t e = 0; e < n_experts; ++e) {
       const GgufTensor* single = claim(find(tensor_name(slot.single_pattern, layer, e)));
       if (single == nullptr) {
@@ -209,6 +255,39 @@ class Binder {
       bound.push_back({single, 0, rows, cols});
     }
     return {};
+  }
+
+  Status bind_expert_biases(const ExpertSlot& slot, int64_t layer) {
+    if (slot.bias_pattern.empty()) return {};
+    const std::string name = tensor_name(slot.bias_pattern, layer);
+    const GgufTensor* bias = claim(find(name));
+    if (bias == nullptr) return missing(name);
+    const int64_t rows = size_of(spec_, slot.rows);
+    if (bias->dims != std::array<int64_t, 4>{rows, spec_.router.n_experts, 1, 1})
+      return wrong_shape(*bias, fmt::format("[{}, {}]", rows, spec_.router.n_experts));
+    SOLI_RETURN_IF_ERROR(check_bias_type(*bias));
+    file_.expert_biases_[static_cast<size_t>(layer)][static_cast<size_t>(slot.which)] = bias;
+    return {};
+  }
+
+  static Status check_bias_type(const GgufTensor& bias) {
+    if (bias.type == kGgmlF32) return {};
+    return fail(ErrorKind::kUnsupported, "tensor {}: a bias of type {} is not supported; F32 is", bias.name,
+                ggml_type_name(bias.type));
+  }
+
+  /// Claims what a file of the family may hold and soli does not read.
+  void ignore_what_is_not_computed() {
+    for (const std::string& pattern : file_.family_->ignored) {
+      for (int64_t layer = 0; layer < spec_.n_layers; ++layer) claim(find(tensor_name(pattern, layer)));
+    }
+    const int64_t end = spec_.n_layers + spec_.n_prediction_layers;
+    for (int64_t layer = spec_.n_layers; layer < end; ++layer) {
+      const std::string prefix = fmt::format("blk.{}.", layer);
+      for (const GgufTensor& tensor : file_.gguf_.tensors()) {
+        if (tensor.name.starts_with(prefix)) claim(&tensor);
+      }
+    }
   }
 
   Status refuse_leftovers() const {

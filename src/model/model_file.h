@@ -37,7 +37,9 @@ struct TensorRows {
 struct BoundLinear {
   const LinearSlot* slot = nullptr;
   int64_t layer = 0;  // 0 for a global one
+  int64_t head = 0;   // of a slot with a matrix per head
   TensorRows weight = {};
+  bool transposed = false;           // `weight` is [cols][rows] of the matrix
   const GgufTensor* bias = nullptr;  // F32, or null: none
   int64_t bias_first = 0;            // element of `bias` that belongs to the first row
 };
@@ -50,6 +52,8 @@ struct BoundVector {
 
 /// Where the experts of one layer stand in the file: [matrix][expert].
 using BoundExperts = std::array<std::vector<TensorRows>, kExpertMatrices>;
+/// Where their biases do: [matrix] F32 tensors [rows, experts], or null: none.
+using BoundExpertBiases = std::array<const GgufTensor*, kExpertMatrices>;
 
 /// A model file, understood: its spec, and for every tensor the place that it takes in the model. Weights are
 /// not read. Valid by construction: shapes agree with the spec, required tensors are there, no tensor is left
@@ -67,6 +71,9 @@ class ModelFile {
   const std::vector<BoundVector>& vectors() const { return vectors_; }
   /// Experts of a MoE layer (in terms of layers, not of MoE layers).
   const BoundExperts& experts(int64_t layer) const { return experts_[static_cast<size_t>(layer)]; }
+  const BoundExpertBiases& expert_biases(int64_t layer) const {
+    return expert_biases_[static_cast<size_t>(layer)];
+  }
   bool output_is_tied() const { return output_is_tied_; }
 
  private:
@@ -80,6 +87,7 @@ class ModelFile {
   std::vector<BoundLinear> linears_;
   std::vector<BoundVector> vectors_;
   std::vector<BoundExperts> experts_;  // [n_layers]; empty ones for dense layers
+  std::vector<BoundExpertBiases> expert_biases_;
   bool output_is_tied_ = true;
 };
 

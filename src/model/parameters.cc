@@ -26,6 +26,14 @@ PartSize active_size(const ModelFile& file, const BoundLinear& linear) {
 
 }  // namespace
 
+PartSize expert_bias_size(const ModelFile& file, int64_t layer) {
+  PartSize size;
+  for (const GgufTensor* bias : file.expert_biases(layer)) {
+    if (bias != nullptr) size += {bias->dims[0], bias->dims[0] * int64_t{sizeof(float)}};
+  }
+  return size;
+}
+
 ParameterCounts count_parameters(const ModelFile& file) {
   ParameterCounts counts;
   const auto part = [&](Part p) -> PartSize& { return counts.nominal[static_cast<size_t>(p)]; };
@@ -46,7 +54,47 @@ ParameterCounts count_parameters(const ModelFile& file) {
     for (const std::vector<TensorRows>& matrices : file.experts(layer)) {
       for (size_t e = 0; e < experts.size(); ++e) experts[e] += size_of_rows(matrices[e]);
     }
+    for (PartSize& expert : experts) expert += expert_bias_size(file, layer);
     for (const PartSize& expert : experts) part(Part::kRoutedExperts) += expert;
+  }
+  for (const PartSize& size : counts.nominal) counts.nominal_total += size;
+  return counts;
+}
+
+ParameterCounts count_parameters(const Family& family, const ModelSpec& spec, bool tied_output) {
+  ParameterCounts counts;
+  const auto add = [&](Part part, int64_t n, int64_t n_active) {
+    counts.nominal[static_cast<size_t>(part)].parameters += n;
+    counts.always_active.parameters += n_active;
+  };
+  const auto for_each_layer = [&](const auto& slot, const auto& visit) {
+    const int64_t n_layers = slot.is_global() ? 1 : spec.n_layers;
+    for (int64_t layer = 0; layer < n_layers; ++layer) {
+      if (slot.is_global() || has_layer(spec, slot.layers, layer)) visit();
+    }
+  };
+  for (const LinearSlot& slot : family.linears) {
+    if (slot.part == Part::kOutputHead ? tied_output : !slot.required) continue;
+    const int64_t rows = size_of(spec, slot.rows) * (slot.is_per_head() ? spec.n_heads : 1);
+    const int64_t cols = size_of(spec, slot.cols);
+    const int64_t n = rows * cols + (slot.bias_required ? rows : 0);
+    const bool is_embedding = slot.part == Part::kEmbedding;
+    for_each_layer(slot, [&] { add(slot.part, n, is_embedding ? cols + (tied_output ? n : 0) : n); });
+  }
+  for (const VectorSlot& slot : family.vectors) {
+    if (!slot.required) continue;
+    for_each_layer(slot, [&] { add(slot.part, size_of(spec, slot.size), size_of(spec, slot.size)); });
+  }
+  PartSize expert;
+  for (const ExpertSlot& slot : family.experts) {
+    const int64_t rows = size_of(spec, slot.rows);
+    expert.parameters += rows * size_of(spec, slot.cols) + (slot.bias_pattern.empty() ? 0 : rows);
+  }
+  counts.expert.resize(static_cast<size_t>(spec.n_layers));
+  for (int64_t layer = 0; layer < spec.n_layers; ++layer) {
+    if (!spec.is_moe_layer(layer)) continue;
+    counts.expert[static_cast<size_t>(layer)].assign(static_cast<size_t>(spec.router.n_experts), expert);
+    add(Part::kRoutedExperts, spec.router.n_experts * expert.parameters, 0);
   }
   for (const PartSize& size : counts.nominal) counts.nominal_total += size;
   return counts;

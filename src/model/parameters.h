@@ -32,4 +32,10 @@ struct ParameterCounts {
 
 ParameterCounts count_parameters(const ModelFile& file);
 
+/// The same of a shape, without a file: tensors that a family requires, and no bytes. `spec` is complete.
+ParameterCounts count_parameters(const Family& family, const ModelSpec& spec, bool tied_output);
+
+/// The biases of one expert of a layer.
+PartSize expert_bias_size(const ModelFile& file, int64_t layer);
+
 }  // namespace soli

@@ -28,21 +28,24 @@ constexpr int64_t kDirectElements = 256 * kKiB;  // matrices up to this size are
 /// is skewed.
 constexpr double kEmbeddingConstant = 1;
 
-/// A tensor to be written: rows of one distribution, or a constant vector.
+/// What norms, and vectors and biases that are added to something, are drawn from: enough to be seen.
+constexpr WeightDistribution kNormWeights = {.mean = 1, .deviation = 0.05};
+constexpr WeightDistribution kBiases = {.mean = 0, .deviation = 0.1};
+
+/// A tensor to be written: rows of one distribution.
 struct PlannedTensor {
   std::string name;
   const kernels::WeightKernels* type = nullptr;
   int64_t rows = 1;
   int64_t cols = 0;
   std::vector<int64_t> dims;  // ggml order
-  bool constant = false;      // every element is distribution.mean
   WeightDistribution distribution = {};
   /// Where not empty: [rows] added to all elements of a row.
   std::vector<double> row_offsets = {};
 
   int64_t row_bytes() const { return type->row_bytes(cols); }
   /// Rows that are drawn one by one, at the price of quantising each.
-  bool is_direct() const { return constant || !row_offsets.empty() || rows * cols <= kDirectElements; }
+  bool is_direct() const { return !row_offsets.empty() || rows * cols <= kDirectElements; }
 };
 
 /// What the router adds per input element for each expert; see SynthOptions. With an embedding of constant a
@@ -95,16 +98,37 @@ class Planner {
 
   void plan_slots(int64_t layer, bool global) {
     const auto takes_part = [&](const auto& slot) {
-      return (slot.member.index() == 1) == global && (global || has_layer(spec_, slot.layers, layer));
+      return slot.is_global() == global && (global || has_layer(spec_, slot.layers, layer));
     };
     for (const LinearSlot& slot : family_.linears) {
       const bool wanted = slot.part == Part::kOutputHead ? !options_.tied_output : slot.required;
-      if (wanted && takes_part(slot)) plan_linear(slot, layer);
+      const bool exists = size_of(spec_, slot.rows) > 0 && size_of(spec_, slot.cols) > 0;
+      if (!wanted || !exists || !takes_part(slot)) continue;
+      if (options_.fuse_attention && !slot.fused.pattern.empty()) {
+        if (slot.fused.part == 0) plan_fused(slot, layer);
+      } else {
+        plan_linear(slot, layer);
+      }
     }
     for (const VectorSlot& slot : family_.vectors) {
-      if (slot.required && takes_part(slot))
-        plan_vector(tensor_name(slot.pattern, layer), size_of(spec_, slot.size), slot.part);
+      if (is_written(slot) && takes_part(slot) && size_of(spec_, slot.size) > 0) {
+        plan_vector(tensor_name(slot.pattern, layer), {size_of(spec_, slot.size)}, distribution_of(slot));
+      }
     }
+  }
+
+  /// Optional vectors are written where models of the family have them as a rule.
+  bool is_written(const VectorSlot& slot) const {
+    if (!slot.is_global()) return true;
+    const auto member = std::get<1>(slot.member);
+    if (member == &GlobalWeights::rope_long_frequencies || member == &GlobalWeights::rope_short_frequencies)
+      return spec_.position_scaling == PositionScaling::kLongRope;
+    return slot.required;
+  }
+
+  static WeightDistribution distribution_of(const VectorSlot& slot) {
+    const bool is_bias = slot.pattern.ends_with(".bias");
+    return is_bias || slot.size == Dim::kHeads ? kBiases : kNormWeights;
   }
 
   void plan_linear(const LinearSlot& slot, int64_t layer) {
@@ -112,6 +136,10 @@ class Planner {
     tensor.name = tensor_name(slot.pattern, layer);
     // A single row is written as a vector, as published files have it.
     tensor.dims = slot.rows == Dim::kOne ? std::vector{tensor.cols} : std::vector{tensor.cols, tensor.rows};
+    if (slot.is_per_head()) {
+      tensor.dims.push_back(spec_.n_heads);
+      tensor.rows *= spec_.n_heads;
+    }
     if (options_.routing_skew > 0) {
       if (slot.part == Part::kEmbedding) tensor.distribution.mean = kEmbeddingConstant;
       if (slot.rows == Dim::kExperts) {
@@ -121,24 +149,46 @@ class Planner {
     }
     const int64_t rows = tensor.rows;
     tensors_.push_back(std::move(tensor));
-    if (slot.bias_required) plan_vector(tensor_name(slot.bias_pattern, layer), rows, slot.part);
+    if (slot.bias_required) plan_vector(tensor_name(slot.bias_pattern, layer), {rows}, kBiases);
+  }
+
+  /// The tensor that holds this matrix and others.
+  void plan_fused(const LinearSlot& slot, int64_t layer) {
+    const Dim cols = slot.fused.transposed ? slot.rows : slot.cols;
+    PlannedTensor tensor = matrix(slot.fused.parts[0], cols, slot.part, layer);
+    tensor.name = tensor_name(slot.fused.pattern, layer);
+    tensor.rows = 0;
+    for (const Dim part : slot.fused.parts) tensor.rows += size_of(spec_, part);
+    if (slot.is_per_head()) tensor.rows *= spec_.n_heads;
+    tensor.dims = {tensor.cols, tensor.rows};
+    const int64_t rows = tensor.rows;
+    tensors_.push_back(std::move(tensor));
+    if (slot.bias_required) plan_vector(tensor_name(slot.fused.bias_pattern, layer), {rows}, kBiases);
   }
 
   void plan_experts(const ExpertSlot& slot, int64_t layer) {
     PlannedTensor tensor = matrix(slot.rows, slot.cols, Part::kRoutedExperts, layer);
     tensor.name = tensor_name(slot.merged_pattern, layer);
+    if (options_.fuse_experts && slot.which == ExpertMatrix::kUp) return;
+    if (options_.fuse_experts && slot.which == ExpertMatrix::kGate) {
+      tensor.name = tensor_name(kGateAndUpPattern, layer);
+      tensor.rows *= 2;
+    }
     tensor.dims = {tensor.cols, tensor.rows, spec_.router.n_experts};
+    const int64_t rows = tensor.rows;
     tensor.rows *= spec_.router.n_experts;
     tensors_.push_back(std::move(tensor));
+    if (slot.bias_pattern.empty()) return;
+    plan_vector(tensor_name(slot.bias_pattern, layer), {rows, spec_.router.n_experts}, kBiases);
   }
 
-  void plan_vector(std::string name, int64_t size, Part part) {
-    tensors_.push_back({.name = std::move(name),
-                        .type = kernels_.find(kGgmlF32),
-                        .cols = size,
-                        .dims = {size},
-                        .constant = true,
-                        .distribution = {.mean = part == Part::kNorms ? 1.0 : 0.0, .deviation = 0}});
+  /// Of floats: [n], or rows of them.
+  void plan_vector(std::string name, std::vector<int64_t> dims, const WeightDistribution& distribution) {
+    PlannedTensor tensor = {.name = std::move(name), .type = kernels_.find(kGgmlF32), .dims = dims};
+    tensor.cols = dims[0];
+    tensor.rows = dims.size() > 1 ? dims[1] : 1;
+    tensor.distribution = distribution;
+    tensors_.push_back(std::move(tensor));
   }
 
   PlannedTensor matrix(Dim rows, Dim cols, Part part, int64_t layer) const {
@@ -218,11 +268,7 @@ class TensorWriter {
   static void make_row(const PlannedTensor& tensor, int64_t r, uint64_t seed, float* values, std::byte* row) {
     WeightDistribution distribution = tensor.distribution;
     if (!tensor.row_offsets.empty()) distribution.mean += tensor.row_offsets[static_cast<size_t>(r)];
-    if (tensor.constant) {
-      std::fill_n(values, tensor.cols, static_cast<float>(distribution.mean));
-    } else {
-      draw_row(distribution, seed, tensor.cols, values);
-    }
+    draw_row(distribution, seed, tensor.cols, values);
     tensor.type->quantize_row(values, tensor.cols, row);
   }
 
@@ -285,7 +331,7 @@ Status write_synthetic_model(const SynthOptions& options, const std::string& pat
                         Planner(options, spec, family, runtime.kernels()).plan());
   SOLI_RETURN_IF_ERROR(check_room(tensors, path));
   GgufWriter out;
-  set_synth_metadata(family, spec, out);
+  set_synth_metadata(family, spec, options.fuse_attention, out);
   SOLI_RETURN_IF_ERROR(declare(tensors, out));
   SOLI_RETURN_IF_ERROR(out.begin(path));
   SOLI_RETURN_IF_ERROR(TensorWriter(options.seed, runtime, out, progress).write(tensors));

@@ -29,8 +29,9 @@ inline constexpr uint32_t kTypeByMix = UINT32_MAX;
 ///
 /// Weights are drawn so that activations keep their size through any number of layers: a row of `cols` inputs
 /// has elements of variance 1 / cols; matrices that write into the residual stream are scaled by
-/// 1 / sqrt(2 n_layers) besides; norms are 1, biases 0. Rows of large matrices other than the router are put
-/// together at random from a pool of a million quantised weights, so that writing runs at the disk's speed.
+/// 1 / sqrt(2 n_layers) besides; weights of norms are about 1, biases about 0. Rows of large matrices other
+/// than the router are put together at random from a pool of a million quantised weights, so that writing
+/// runs at the disk's speed.
 ///
 /// `routing_skew` s makes some experts popular, other ones in each layer. Every embedding then holds, besides
 /// its random part, the same constant, and the router reads it: the expert of rank r (1 is the most popular)
@@ -54,6 +55,10 @@ struct SynthOptions {
   const TypeMix* mix = nullptr;
   uint64_t seed = 0;
   double routing_skew = 0;
+  /// One tensor for q, k and v, or with latent attention the older layout: keys' and values' weights in one.
+  bool fuse_attention = false;
+  /// One tensor for gate and up of the experts.
+  bool fuse_experts = false;
 
   /// One type for all matrices but the router's, which are F32.
   static std::array<uint32_t, kParts> uniform_types(uint32_t type);
@@ -77,6 +82,11 @@ Result<SynthOptions> tiny_synth(std::string_view family);
 /// The id of a weight type that this table has kernels for, by its name ("Q4_K", in any case). Fails with
 /// kInvalidArgument, listing the names.
 Result<uint32_t> weight_type_of_name(const kernels::KernelTable& kernels, std::string_view name);
+
+/// Sets what a key of the family stands for, by its name without the architecture, such as
+/// "attention.sliding_window", or "rope.scaling.type" (linear, yarn or longrope). Fails with kInvalidArgument
+/// for another key, listing those of the family, or another value.
+Status set_synth_key(SynthOptions& options, std::string_view key, std::string_view value);
 
 /// The spec as a reader of the written file will see it: axes of the family, sizes that were left 0 and
 /// follow from others filled in, floating-point values rounded as the file holds them. Fails with

@@ -1,5 +1,6 @@
 #include "model/synth_metadata.h"
 
+#include <algorithm>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -20,23 +21,47 @@ GgufValue integer_value(int64_t value) {
                                 : GgufValue::of_uint64(positive);
 }
 
-/// Sets a key unless a reader would take the same value from the family.
+/// Sets a key. Numbers that scale something are left out where a reader would take the same from the family.
 void set_key(const KeySlot& slot, const ModelSpec& spec, const ModelSpec& defaults, GgufWriter& writer) {
   const std::string key = spec.architecture + "." + slot.suffix;
-  std::visit(
-      [&](auto field) {
-        using Field = decltype(field);
-        if constexpr (std::is_same_v<Field, double ModelSpec::*>) {
-          if (slot.required || spec.*field != defaults.*field)
-            writer.set(key, GgufValue::of_float(static_cast<float>(spec.*field)));
-        } else if constexpr (std::is_same_v<Field, int64_t RouterSpec::*>) {
-          if (slot.required || spec.router.*field != defaults.router.*field)
-            writer.set(key, integer_value(spec.router.*field));
-        } else {
-          if (slot.required || spec.*field != defaults.*field) writer.set(key, integer_value(spec.*field));
-        }
-      },
-      slot.field);
+  const auto set = [&](auto field) {
+    const auto value = field_of(spec, field);
+    using Value = std::remove_const_t<decltype(value)>;
+    if constexpr (std::is_same_v<Value, double>) {
+      if (slot.required || value != field_of(defaults, field))
+        writer.set(key, GgufValue::of_float(static_cast<float>(value)));
+    } else if constexpr (std::is_same_v<Value, bool>) {
+      writer.set(key, GgufValue::of_bool(value));
+    } else if constexpr (std::is_same_v<Value, Gating>) {
+      const auto* number = std::find(kGatingNumbers.begin(), kGatingNumbers.end(), value);
+      writer.set(key, integer_value(number - kGatingNumbers.begin() + 1));
+    } else {
+      if (slot.required || value != field_of(defaults, field)) writer.set(key, integer_value(value));
+    }
+  };
+  std::visit(set, slot.field);
+}
+
+void set_position_scaling(const ModelSpec& spec, GgufWriter& writer) {
+  const std::string key = spec.architecture + ".rope.scaling.type";
+  switch (spec.position_scaling) {
+    case PositionScaling::kLinear:
+      if (spec.rope_scale != 1) writer.set(key, GgufValue::of_string("linear"));
+      return;
+    case PositionScaling::kYarn:
+      return writer.set(key, GgufValue::of_string("yarn"));
+    case PositionScaling::kLongRope:
+      return writer.set(key, GgufValue::of_string("longrope"));
+  }
+}
+
+/// What keys state in the older layout of latent attention: heads as they are projected.
+ModelSpec in_older_layout(ModelSpec spec) {
+  spec.n_kv_heads = spec.n_heads;
+  spec.head_dim = spec.latent_key_dim;
+  spec.value_dim = spec.latent_value_dim;
+  spec.latent_key_dim = spec.latent_value_dim = 0;
+  return spec;
 }
 
 void append_utf8(uint32_t code_point, std::string& text) {
@@ -82,7 +107,8 @@ void set_vocabulary(int64_t vocab_size, GgufWriter& writer) {
 
 }  // namespace
 
-void set_synth_metadata(const Family& family, const ModelSpec& spec, GgufWriter& writer) {
+void set_synth_metadata(const Family& family, const ModelSpec& spec, bool fuse_attention,
+                        GgufWriter& writer) {
   const std::string prefix = spec.architecture + ".";
   writer.set("general.architecture", GgufValue::of_string(spec.architecture));
   if (!spec.name.empty()) writer.set("general.name", GgufValue::of_string(spec.name));
@@ -90,8 +116,9 @@ void set_synth_metadata(const Family& family, const ModelSpec& spec, GgufWriter&
   // Not asked for by soli, which looks at the tensors, and by other engines.
   writer.set(prefix + "vocab_size", integer_value(spec.vocab_size));
   if (spec.is_moe()) writer.set(prefix + "expert_feed_forward_length", integer_value(spec.expert_width));
-  if (spec.rope_scale != 1) writer.set(prefix + "rope.scaling.type", GgufValue::of_string("linear"));
-  for (const KeySlot& slot : family.keys) set_key(slot, spec, family.defaults, writer);
+  set_position_scaling(spec, writer);
+  const ModelSpec stated = fuse_attention && spec.is_latent() ? in_older_layout(spec) : spec;
+  for (const KeySlot& slot : family.keys) set_key(slot, stated, family.defaults, writer);
   set_vocabulary(spec.vocab_size, writer);
 }
 

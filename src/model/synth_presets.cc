@@ -1,145 +1,45 @@
-// Shapes of published models, as their files on Hugging Face state them (config.json).
+// From published shapes to what can be written.
 
 #include <fmt/ranges.h>
 #include <strings.h>
 
 #include <algorithm>
 
+#include "model/published_shapes.h"
 #include "model/synth.h"
 
 namespace soli {
 namespace {
 
-/// Sizes of a model; 0 where a family has no such thing or it follows from the others.
-struct Shape {
-  std::string_view name;
-  std::string_view family;
-  int64_t n_layers;
-  int64_t hidden_size;
-  int64_t n_heads;
-  int64_t n_kv_heads;
-  int64_t head_dim;
-  int64_t ffn_width;
-  int64_t vocab_size;
-  int64_t context_length;
-  double rope_base;
-  double norm_epsilon;
-  bool tied_output = false;
-  int64_t n_experts = 0;
-  int64_t experts_per_token = 0;
-  int64_t expert_width = 0;
-  int64_t shared_expert_width = 0;
-};
+/// Latent attention, windows and what rotates.
+void set_attention(const Shape& shape, const Family& family, ModelSpec& spec) {
+  if (has_dim(family, Dim::kLatent)) {
+    spec.latent_rank = shape.latent_rank;
+    spec.latent_query_rank = shape.latent_query_rank;
+    spec.latent_key_dim = shape.latent_key_dim;
+    spec.latent_value_dim = shape.latent_value_dim;
+    spec.rope_dims = shape.latent_rope_dims;
+  } else {
+    spec.rope_dims = shape.rope_dims;
+  }
+  if (has_key(family, "attention.sliding_window")) spec.sliding_window = shape.sliding_window;
+}
 
-constexpr Shape kShapes[] = {
-    {.name = "tiny",
-     .family = "olmoe",
-     .n_layers = 2,
-     .hidden_size = 64,
-     .n_heads = 4,
-     .n_kv_heads = 2,
-     .head_dim = 0,
-     .ffn_width = 64,
-     .vocab_size = 320,
-     .context_length = 512,
-     .rope_base = 1e4,
-     .norm_epsilon = 1e-5,
-     .n_experts = 8,
-     .experts_per_token = 2,
-     .expert_width = 64,
-     .shared_expert_width = 64},
-    {.name = "olmoe-1b-7b",
-     .family = "olmoe",
-     .n_layers = 16,
-     .hidden_size = 2048,
-     .n_heads = 16,
-     .n_kv_heads = 16,
-     .head_dim = 128,
-     .ffn_width = 1024,
-     .vocab_size = 50304,
-     .context_length = 4096,
-     .rope_base = 1e4,
-     .norm_epsilon = 1e-5,
-     .n_experts = 64,
-     .experts_per_token = 8,
-     .expert_width = 1024},
-    {.name = "qwen3-30b-a3b",
-     .family = "qwen3moe",
-     .n_layers = 48,
-     .hidden_size = 2048,
-     .n_heads = 32,
-     .n_kv_heads = 4,
-     .head_dim = 128,
-     .ffn_width = 6144,
-     .vocab_size = 151936,
-     .context_length = 40960,
-     .rope_base = 1e6,
-     .norm_epsilon = 1e-6,
-     .n_experts = 128,
-     .experts_per_token = 8,
-     .expert_width = 768},
-    {.name = "mixtral-8x7b",
-     .family = "llama",
-     .n_layers = 32,
-     .hidden_size = 4096,
-     .n_heads = 32,
-     .n_kv_heads = 8,
-     .head_dim = 128,
-     .ffn_width = 14336,
-     .vocab_size = 32000,
-     .context_length = 32768,
-     .rope_base = 1e6,
-     .norm_epsilon = 1e-5,
-     .n_experts = 8,
-     .experts_per_token = 2,
-     .expert_width = 14336},
-    {.name = "qwen1.5-moe-a2.7b",
-     .family = "qwen2moe",
-     .n_layers = 24,
-     .hidden_size = 2048,
-     .n_heads = 16,
-     .n_kv_heads = 16,
-     .head_dim = 128,
-     .ffn_width = 5632,
-     .vocab_size = 151936,
-     .context_length = 8192,
-     .rope_base = 1e6,
-     .norm_epsilon = 1e-6,
-     .n_experts = 60,
-     .experts_per_token = 4,
-     .expert_width = 1408,
-     .shared_expert_width = 5632},
-    {.name = "llama-3.2-1b",
-     .family = "llama",
-     .n_layers = 16,
-     .hidden_size = 2048,
-     .n_heads = 32,
-     .n_kv_heads = 8,
-     .head_dim = 64,
-     .ffn_width = 8192,
-     .vocab_size = 128256,
-     .context_length = 131072,
-     .rope_base = 5e5,
-     .norm_epsilon = 1e-5,
-     .tied_output = true},
-    {.name = "qwen3-0.6b",
-     .family = "qwen3",
-     .n_layers = 28,
-     .hidden_size = 1024,
-     .n_heads = 16,
-     .n_kv_heads = 8,
-     .head_dim = 128,
-     .ffn_width = 3072,
-     .vocab_size = 151936,
-     .context_length = 40960,
-     .rope_base = 1e6,
-     .norm_epsilon = 1e-6,
-     .tied_output = true},
-};
-
-bool has_shared_experts(const Family& family) {
-  return std::any_of(family.linears.begin(), family.linears.end(),
-                     [](const LinearSlot& slot) { return slot.rows == Dim::kSharedWidth; });
+void set_experts(const Shape& shape, const Family& family, SynthOptions& options) {
+  ModelSpec& spec = options.spec;
+  spec.router.n_experts = shape.n_experts;
+  spec.router.experts_per_token = shape.experts_per_token;
+  spec.expert_width = shape.expert_width;
+  if (has_dim(family, Dim::kSharedWidth)) spec.shared_expert_width = shape.shared_expert_width;
+  if (has_key(family, "leading_dense_block_count")) spec.n_leading_dense_layers = shape.n_leading_dense;
+  if (has_key(family, "expert_group_count")) {
+    spec.router.n_groups = shape.n_groups;
+    spec.router.n_groups_used = shape.n_groups_used;
+  }
+  if (!has_key(family, "expert_gating_func") || shape.routing == RouterSpec()) return;
+  spec.router.gating = shape.routing.gating;
+  spec.router.renormalise = shape.routing.renormalise;
+  spec.router.weight_scale = shape.routing.weight_scale;
 }
 
 /// The part of a shape that the family has a use for.
@@ -159,11 +59,8 @@ SynthOptions options_of(const Shape& shape, const Family& family) {
   spec.rope_base = shape.rope_base;
   spec.norm_epsilon = shape.norm_epsilon;
   options.tied_output = shape.tied_output;
-  if (family.experts.empty()) return options;
-  spec.router.n_experts = shape.n_experts;
-  spec.router.experts_per_token = shape.experts_per_token;
-  spec.expert_width = shape.expert_width;
-  if (has_shared_experts(family)) spec.shared_expert_width = shape.shared_expert_width;
+  set_attention(shape, family, spec);
+  if (!family.experts.empty()) set_experts(shape, family, options);
   return options;
 }
 
@@ -179,12 +76,12 @@ std::array<uint32_t, kParts> SynthOptions::uniform_types(uint32_t type) {
 
 std::vector<std::string_view> synth_preset_names() {
   std::vector<std::string_view> names;
-  for (const Shape& shape : kShapes) names.push_back(shape.name);
+  for (const Shape& shape : published_shapes()) names.push_back(shape.name);
   return names;
 }
 
 Result<SynthOptions> synth_preset(std::string_view name) {
-  for (const Shape& shape : kShapes) {
+  for (const Shape& shape : published_shapes()) {
     if (shape.name == name) return options_of(shape, *find_family(shape.family));
   }
   return fail(ErrorKind::kInvalidArgument, "preset: '{}' is not known; these are: {}", name,
@@ -197,7 +94,7 @@ Result<SynthOptions> tiny_synth(std::string_view family_name) {
     return fail(ErrorKind::kInvalidArgument, "family: '{}' is not known; these are: {}", family_name,
                 fmt::join(family_names(), ", "));
   }
-  return options_of(kShapes[0], *family);
+  return options_of(tiny_shape(), *family);
 }
 
 Result<uint32_t> weight_type_of_name(const kernels::KernelTable& kernels, std::string_view name) {

@@ -25,6 +25,11 @@ Workspace::Regions Workspace::plan(const ModelSpec& spec, const Limits& limits, 
   add(kValue, rows, spec.n_kv_heads * spec.value_dim);
   add(kRotations, rows, spec.rope_dims);
   add(kMixed, rows, spec.n_heads * spec.value_dim);
+  if (spec.is_latent()) {
+    add(kQueryLatent, rows, spec.latent_query_rank);
+    add(kHeadQuery, rows, spec.n_heads * spec.latent_key_dim);
+    add(kHeadMixed, rows, spec.n_heads * spec.latent_value_dim);
+  }
   const int64_t n_dense_layers = spec.n_layers - spec.n_moe_layers();
   const int64_t width = std::max(n_dense_layers > 0 ? spec.ffn_width : 0, spec.shared_expert_width);
   add(kGate, rows, width);

@@ -35,6 +35,9 @@ class Workspace {
     kValue,          // [rows][n_kv_heads * value_dim]
     kRotations,      // [rows][rotated elements of a head] of the step's positions
     kMixed,          // [rows][n_heads * value_dim] output of attention
+    kQueryLatent,    // [rows][latent_query_rank]
+    kHeadQuery,      // [rows][n_heads * latent_key_dim] queries before keys' weights are folded in
+    kHeadMixed,      // [rows][n_heads * latent_value_dim] output of attention, as values of the heads
     kSublayer,       // [rows][hidden] what a sub-layer adds
     kGate,           // [rows][widest dense or shared feed-forward]
     kUp,             // the same

@@ -23,9 +23,9 @@ double effective_experts(std::span<const ExpertCall> calls) {
   return sum > 0 ? std::exp(entropy) : 0;
 }
 
-/// Multiplications and additions of attention for one row: q.k and p.v with every position up to its own.
+/// Multiplications and additions of attention for one row: q.k and p.v with every position that it sees.
 int64_t attention_flops(const ModelSpec& spec, int64_t position) {
-  return spec.n_layers * spec.n_heads * (position + 1) * 2 * (spec.head_dim + spec.value_dim);
+  return spec.keys_seen(position) * spec.n_heads * 2 * (spec.head_dim + spec.value_dim);
 }
 
 /// What a token costs, its experts not yet counted.

@@ -29,7 +29,7 @@ void PhaseProbe::begin_step() {
   since_ns_ = now_();
 }
 
-void PhaseProbe::on_batch(const Batch& batch) { work_.add_rows(count_rows(batch), step_.work); }
+void PhaseProbe::on_batch(const Batch& batch) { work_.add_rows(count_rows(work_.spec(), batch), step_.work); }
 
 void PhaseProbe::enter(Phase phase) {
   const int64_t now = now_();

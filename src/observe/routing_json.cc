@@ -35,6 +35,9 @@ std::string head_json(const ModelSpec& spec, const ParameterCounts& counts, int6
   for (int64_t layer = 0; layer < spec.n_layers; ++layer) {
     if (spec.is_moe_layer(layer)) moe_layers.push_back(layer);
   }
+  Json windows = Json::array();  // of each layer; 0: none
+  for (int64_t layer = 0; layer < spec.n_layers; ++layer)
+    windows.push_back(spec.has_window(layer) ? spec.sliding_window : 0);
   const Json head = {{"format", "soli-routing-1"},
                      {"model", report.model},
                      {"n_layers", spec.n_layers},
@@ -44,6 +47,7 @@ std::string head_json(const ModelSpec& spec, const ParameterCounts& counts, int6
                      {"n_heads", spec.n_heads},
                      {"head_dim", spec.head_dim},
                      {"value_dim", spec.value_dim},
+                     {"windows", windows},
                      {"n_prompt", n_prompt},
                      {"nominal_parameters", counts.nominal_total.parameters},
                      {"always_active_parameters", counts.always_active.parameters},

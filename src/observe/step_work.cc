@@ -1,6 +1,7 @@
 #include "observe/step_work.h"
 
 #include "model/kv_layout.h"
+#include "model/parameters.h"
 
 namespace soli {
 namespace {
@@ -90,16 +91,20 @@ Work sum(const WorkByPhase& work) {
   return all;
 }
 
-StepRows count_rows(const Batch& batch) {
+StepRows count_rows(const ModelSpec& spec, const Batch& batch) {
   StepRows counted;
   counted.n_rows = batch.n_rows();
+  int64_t n_of_sequence = 0;
   for (size_t i = 0; i < batch.rows.size(); ++i) {
     const BatchRow& row = batch.rows[i];
     counted.n_wanted += row.want_logits ? 1 : 0;
-    counted.n_attended += row.position + 1;
+    counted.n_attended += spec.keys_seen(row.position);
+    ++n_of_sequence;
     // Rows of one sequence stand together and ascend.
     const bool is_last = i + 1 == batch.rows.size() || batch.rows[i + 1].request != row.request;
-    if (is_last) counted.n_positions += row.position + 1;
+    if (!is_last) continue;
+    counted.n_positions += spec.keys_seen(row.position, n_of_sequence);
+    n_of_sequence = 0;
   }
   return counted;
 }
@@ -108,7 +113,7 @@ StepWork::StepWork(const ModelFile& file, const kernels::KernelTable& kernels,
                    ActivationPrecision activations, KvType kv_type)
     : spec_(file.spec()), position_bytes_(KvLayout(file.spec(), kv_type).position_bytes()) {
   const auto shared = [&](Phase phase) -> Work& { return shared_[static_cast<size_t>(phase)]; };
-  attended_operations_ = 2 * spec_.n_layers * spec_.n_heads * (spec_.head_dim + spec_.value_dim);
+  attended_operations_ = 2 * spec_.n_heads * (spec_.head_dim + spec_.value_dim);
   for (const BoundLinear& linear : file.linears()) {
     const bool is_embedding = linear.slot->part == Part::kEmbedding;
     if (is_embedding) embedding_row_bytes_ = linear.weight.tensor->row_bytes();
@@ -128,6 +133,7 @@ StepWork::StepWork(const ModelFile& file, const kernels::KernelTable& kernels,
     for (const std::vector<TensorRows>& matrices : file.experts(layer)) {
       for (size_t e = 0; e < experts.size(); ++e) experts[e] += work_of(matrices[e], kernels, activations);
     }
+    for (Work& expert : experts) expert.weight_bytes += expert_bias_size(file, layer).bytes;
   }
 }
 
@@ -138,7 +144,7 @@ void StepWork::add_rows(const StepRows& rows, WorkByPhase& work) const {
   }
   work[static_cast<size_t>(Phase::kOther)].weight_bytes += rows.n_rows * embedding_row_bytes_;
   Work& attention = work[static_cast<size_t>(Phase::kAttention)];
-  attention.kv_bytes += rows.n_positions * position_bytes_;
+  attention.kv_bytes += rows.n_positions * (position_bytes_ / spec_.n_layers);
   attention.kv_operations += rows.n_attended * attended_operations_;
 }
 

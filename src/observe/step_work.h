@@ -42,10 +42,10 @@ Work sum(const WorkByPhase& work);
 struct StepRows {
   int64_t n_rows = 0;
   int64_t n_wanted = 0;     // rows that want logits
-  int64_t n_positions = 0;  // of all sequences in the step, up to their last row
-  int64_t n_attended = 0;   // pairs of a row and a position that it sees
+  int64_t n_positions = 0;  // that are seen, over all sequences and layers
+  int64_t n_attended = 0;   // pairs of a row and a position that it sees, over all layers
 };
-StepRows count_rows(const Batch& batch);
+StepRows count_rows(const ModelSpec& spec, const Batch& batch);
 
 /// The work of any step of one model. Norms, biases and the rows of the embedding are read and not counted as
 /// operations.
@@ -59,6 +59,7 @@ class StepWork {
   /// Adds a routed expert, read once for `n_calls` rows.
   void add_expert(int64_t layer, int64_t expert, int64_t n_calls, WorkByPhase& work) const;
 
+  const ModelSpec& spec() const { return spec_; }
   /// Bytes of one routed expert.
   int64_t expert_bytes(int64_t layer, int64_t expert) const;
   /// Bytes of keys and values per position of a sequence.
@@ -73,7 +74,7 @@ class StepWork {
   WorkByPhase shared_;               // of one row, kHead for one that wants logits; without keys and values
   int64_t embedding_row_bytes_ = 0;  // that every row reads
   int64_t position_bytes_ = 0;       // of keys and values, all layers
-  int64_t attended_operations_ = 0;  // per pair of a row and a position, all layers
+  int64_t attended_operations_ = 0;  // per pair of a row and a position that it sees in one layer
   std::vector<std::vector<Work>> experts_;  // [layer][expert], of one row; empty for dense layers
 };
 

@@ -101,7 +101,7 @@ class Attention {
 
   int64_t grain(int64_t n_items) const {
     int64_t n_keys = 0;
-    for (const AttentionRow& row : rows_) n_keys += row.position + 1;
+    for (const AttentionRow& row : rows_) n_keys += row.position + 1 - params_.first_key(row.position);
     const int64_t multiplies = n_keys * params_.n_heads * (params_.shape.head_dim + params_.shape.value_dim);
     return std::clamp<int64_t>(kMultipliesPerRange * n_items / multiplies, 1, n_items);
   }
@@ -110,7 +110,9 @@ class Attention {
     const KvShape& shape = params_.shape;
     std::array<const float*, kAttentionTileQueries> q;
     std::array<float*, kAttentionTileQueries> out;
+    std::array<int64_t, kAttentionTileQueries> first_keys;
     std::array<int64_t, kAttentionTileQueries> n_keys;
+    std::array<float, kAttentionTileQueries> sinks;
     size_t n = 0;
     for (int64_t kv_head = item.kv_head; kv_head < item.kv_head + item.n_kv_heads; ++kv_head) {
       const int64_t first_head = kv_head * group_ + item.head;
@@ -118,13 +120,18 @@ class Attention {
         for (int64_t head = first_head; head < first_head + item.n_heads; ++head, ++n) {
           q[n] = q_.row(row) + head * shape.head_dim;
           out[n] = out_.row(row) + head * shape.value_dim;
-          n_keys[n] = rows_[static_cast<size_t>(row)].position + 1;
+          const int64_t position = rows_[static_cast<size_t>(row)].position;
+          first_keys[n] = params_.first_key(position);
+          n_keys[n] = position + 1;
+          if (!params_.sinks.empty()) sinks[n] = params_.sinks[static_cast<size_t>(head)];
         }
       }
     }
     const AttentionTile tile = {.q = q.data(),
                                 .out = out.data(),
+                                .first_keys = first_keys.data(),
                                 .n_keys = n_keys.data(),
+                                .sinks = params_.sinks.empty() ? nullptr : sinks.data(),
                                 .n_queries = static_cast<int64_t>(n),
                                 .n_kv_heads = item.n_kv_heads,
                                 .pages = rows_[static_cast<size_t>(item.row)].pages.data(),
@@ -164,6 +171,8 @@ void attention(OpContext& context, const AttentionParams& params, std::span<cons
              q.cols);
   SOLI_CHECK(out.rows == n_rows && out.cols == params.n_heads * shape.value_dim, "output {} x {}", out.rows,
              out.cols);
+  SOLI_CHECK(params.window >= 0 &&
+             (params.sinks.empty() || static_cast<int64_t>(params.sinks.size()) == params.n_heads));
   if (n_rows > 0) Attention(context, params, rows, q, out).run();
 }
 

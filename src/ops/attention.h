@@ -39,16 +39,23 @@ struct AttentionRow {
 
 struct AttentionParams {
   KvShape shape;
-  int64_t layer_offset = 0;  // bytes from the start of a page to this layer's part
-  int64_t n_heads = 0;       // query heads; a multiple of shape.n_kv_heads
-  float scale = 1;           // 1 / sqrt(head_dim) in most families
+  int64_t layer_offset = 0;           // bytes from the start of a page to this layer's part
+  int64_t n_heads = 0;                // query heads; a multiple of shape.n_kv_heads
+  float scale = 1;                    // 1 / sqrt(head_dim) in most families
+  int64_t window = 0;                 // a query sees the last so many positions, its own among them; 0: all
+  std::span<const float> sinks = {};  // [n_heads] a logit beside those of the keys; empty: none
+
+  /// The first position that a query at `position` sees.
+  int64_t first_key(int64_t position) const {
+    return window > 0 && position >= window ? position - window + 1 : 0;
+  }
 };
 
-/// Causal attention of every row over positions [0, row.position] of its own sequence: q is [rows][n_heads *
-/// head_dim], out is [rows][n_heads * value_dim]. Keys are taken in blocks cut at absolute multiples of
-/// kAttentionBlockKeys, in ascending order, with an online softmax: no matrix of context size exists, and the
-/// bits of a row depend on neither its batch, nor its chunk, nor the number of threads. Neighbouring rows of
-/// a sequence and heads of a group share what is read.
+/// Causal attention of every row over positions [0, row.position] of its own sequence, or the last `window`
+/// of them: q is [rows][n_heads * head_dim], out is [rows][n_heads * value_dim]. Keys are taken in blocks cut
+/// at absolute multiples of kAttentionBlockKeys, in ascending order, with an online softmax: no matrix of
+/// context size exists, and the bits of a row depend on neither its batch, nor its chunk, nor the number of
+/// threads. Neighbouring rows of a sequence and heads of a group share what is read.
 void attention(OpContext& context, const AttentionParams& params, std::span<const AttentionRow> rows,
                MatrixView<const float> q, MatrixView<float> out);
 

@@ -15,13 +15,18 @@ int64_t rows_of_range(std::span<const AttentionRow> rows, int n_threads) {
   return neighbours ? kMost : std::clamp<int64_t>(static_cast<int64_t>(rows.size()) / n_threads, 1, kMost);
 }
 
+void normalise(const kernels::KernelTable& kernels, std::span<const float> norm, float epsilon,
+               std::span<float> x) {
+  for (size_t i = 0; !norm.empty() && i < x.size(); i += norm.size()) {
+    kernels.rms_norm(x.data() + i, norm.data(), static_cast<int64_t>(norm.size()), epsilon, x.data() + i);
+  }
+}
+
 void normalise_and_rotate(const kernels::KernelTable& kernels, const QueryKeyTransform& transform,
                           std::span<const float> norm, int64_t row, std::span<float> x) {
-  for (size_t i = 0; !norm.empty() && i < x.size(); i += norm.size()) {
-    kernels.rms_norm(x.data() + i, norm.data(), static_cast<int64_t>(norm.size()), transform.epsilon,
-                     x.data() + i);
-  }
+  if (!transform.norm_after_rope) normalise(kernels, norm, transform.epsilon, x);
   rotate_heads(transform.rope, transform.rotations.row(row), x, x.data());
+  if (transform.norm_after_rope) normalise(kernels, norm, transform.epsilon, x);
 }
 
 void check_shapes(const AttentionParams& params, const QueryKeyTransform& transform, int64_t n_rows,

@@ -15,6 +15,7 @@ struct QueryKeyTransform {
   std::span<const float> q_norm;
   std::span<const float> k_norm;
   float epsilon = 0;
+  bool norm_after_rope = false;
   const Rope& rope;
   MatrixView<const float> rotations;  // [rows], see fill_rotations
 };

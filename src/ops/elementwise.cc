@@ -16,31 +16,54 @@ void check_same_shape(const MatrixView<A>& a, const MatrixView<B>& b) {
   SOLI_CHECK(a.rows == b.rows && a.cols == b.cols, "{} x {} against {} x {}", a.rows, a.cols, b.rows, b.cols);
 }
 
+void check_norm(const RmsNorm& norm, int64_t cols) {
+  SOLI_CHECK(static_cast<int64_t>(norm.weight.size()) == cols, "norm of {} for {}", norm.weight.size(), cols);
+  SOLI_CHECK(norm.bias.empty() || norm.bias.size() == norm.weight.size(), "bias of {}", norm.bias.size());
+}
+
+void add_row(const kernels::KernelTable& kernels, float scale, const float* y, int64_t n, float* x) {
+  if (scale == 1.0F) {
+    kernels.add(x, y, n, x);
+  } else {
+    kernels.add_scaled(y, scale, n, x);
+  }
+}
+
 }  // namespace
 
-void rms_norm(OpContext& context, MatrixView<const float> x, std::span<const float> weight, float eps,
-              MatrixView<float> y) {
+void RmsNorm::apply(const kernels::KernelTable& kernels, const float* x, float* y) const {
+  const auto n = static_cast<int64_t>(weight.size());
+  kernels.rms_norm(x, weight.data(), n, epsilon, y);
+  if (!bias.empty()) kernels.add(y, bias.data(), n, y);
+}
+
+void rms_norm(OpContext& context, MatrixView<const float> x, const RmsNorm& norm, MatrixView<float> y) {
   check_same_shape(x, y);
-  SOLI_CHECK(static_cast<int64_t>(weight.size()) == x.cols, "weight of {} for {}", weight.size(), x.cols);
+  check_norm(norm, x.cols);
+  for_rows(context, x.rows, x.cols, [&](int64_t r) { norm.apply(context.kernels, x.row(r), y.row(r)); });
+}
+
+void add_scaled(OpContext& context, MatrixView<float> x, float scale, MatrixView<const float> y) {
+  check_same_shape(x, y);
   for_rows(context, x.rows, x.cols,
-           [&](int64_t r) { context.kernels.rms_norm(x.row(r), weight.data(), x.cols, eps, y.row(r)); });
+           [&](int64_t r) { add_row(context.kernels, scale, y.row(r), x.cols, x.row(r)); });
 }
 
-void add(OpContext& context, MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> out) {
-  check_same_shape(a, b);
-  check_same_shape(a, out);
-  for_rows(context, a.rows, a.cols,
-           [&](int64_t r) { context.kernels.add(a.row(r), b.row(r), a.cols, out.row(r)); });
+void scale_rows(OpContext& context, float factor, MatrixView<float> x) {
+  if (factor == 1.0F) return;
+  for_rows(context, x.rows, x.cols, [&](int64_t r) {
+    for (int64_t i = 0; i < x.cols; ++i) x.row(r)[i] *= factor;
+  });
 }
 
-void add_and_norm(OpContext& context, MatrixView<float> x, MatrixView<const float> y,
-                  std::span<const float> weight, float eps, MatrixView<float> normed) {
+void add_and_norm(OpContext& context, MatrixView<float> x, float scale, MatrixView<const float> y,
+                  const RmsNorm& norm, MatrixView<float> normed) {
   check_same_shape(x, y);
   check_same_shape(x, normed);
-  SOLI_CHECK(static_cast<int64_t>(weight.size()) == x.cols, "weight of {} for {}", weight.size(), x.cols);
+  check_norm(norm, x.cols);
   for_rows(context, x.rows, x.cols, [&](int64_t r) {
-    context.kernels.add(x.row(r), y.row(r), x.cols, x.row(r));
-    context.kernels.rms_norm(x.row(r), weight.data(), x.cols, eps, normed.row(r));
+    add_row(context.kernels, scale, y.row(r), x.cols, x.row(r));
+    norm.apply(context.kernels, x.row(r), normed.row(r));
   });
 }
 

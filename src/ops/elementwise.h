@@ -8,16 +8,28 @@
 
 namespace soli {
 
-/// y[r] = rms_norm(x[r]) * weight, for every row; weight is [cols].
-void rms_norm(OpContext& context, MatrixView<const float> x, std::span<const float> weight, float eps,
-              MatrixView<float> y);
+/// An RMS norm (Zhang, Sennrich 2019): y = x / sqrt(mean(x^2) + epsilon) * weight + bias.
+struct RmsNorm {
+  std::span<const float> weight;  // [n]
+  std::span<const float> bias;    // [n], or empty: none
+  float epsilon = 0;
 
-/// out = a + b, row by row. out may be a.
-void add(OpContext& context, MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> out);
+  /// Of one row x [n]. y may be x.
+  void apply(const kernels::KernelTable& kernels, const float* x, float* y) const;
+};
 
-/// x += y, then normed = rms_norm(x) * weight, row by row: what lies between two sub-layers.
-void add_and_norm(OpContext& context, MatrixView<float> x, MatrixView<const float> y,
-                  std::span<const float> weight, float eps, MatrixView<float> normed);
+/// y[r] = norm(x[r]), for every row.
+void rms_norm(OpContext& context, MatrixView<const float> x, const RmsNorm& norm, MatrixView<float> y);
+
+/// x += scale * y, row by row.
+void add_scaled(OpContext& context, MatrixView<float> x, float scale, MatrixView<const float> y);
+
+/// x *= factor, row by row; nothing is done for 1.
+void scale_rows(OpContext& context, float factor, MatrixView<float> x);
+
+/// x += scale * y, then normed = norm(x), row by row: what lies between two sub-layers.
+void add_and_norm(OpContext& context, MatrixView<float> x, float scale, MatrixView<const float> y,
+                  const RmsNorm& norm, MatrixView<float> normed);
 
 /// The non-linearity between gate, up and down; formulas at the kernels of the same names.
 enum class Activation { kSwiGlu, kSwiGluClamped };

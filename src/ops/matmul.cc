@@ -108,6 +108,39 @@ void linear_group(OpContext& context, std::span<const Linear* const> linears, Ma
   });
 }
 
+void linear_per_head(OpContext& context, std::span<const Linear> heads, MatrixView<const float> x,
+                     MatrixView<float> y) {
+  const auto n_heads = static_cast<int64_t>(heads.size());
+  SOLI_CHECK(n_heads > 0 && x.rows % n_heads == 0, "{} rows for {} heads", x.rows, n_heads);
+  FormSet forms;
+  for (const Linear& head : heads) {
+    check_shapes(head, x, y);
+    SOLI_CHECK(head.weight.rows == heads[0].weight.rows);
+    forms.insert(form_of(context, head.weight));
+  }
+  if (x.rows == 0) return;
+  const int64_t n_tokens = x.rows / n_heads;
+  auto* const rows_of_heads = context.work_list.take<int32_t>(x.rows);  // [heads][tokens]
+  for (int64_t i = 0; i < x.rows; ++i)
+    rows_of_heads[i] = static_cast<int32_t>(i % n_tokens * n_heads + i / n_tokens);
+  const Activations activations(context, x, forms);
+  const RowTiles tiles(n_tokens);
+  const int64_t n_strips = heads[0].weight.n_strips();
+  context.team.parallel_for_shrinking(
+      n_heads * tiles.size() * n_strips, kStripsPerRange, [&](int64_t begin, int64_t end, int) {
+        while (begin < end) {
+          const int64_t head = begin / (tiles.size() * n_strips);
+          const int64_t tile = begin / n_strips % tiles.size();
+          const int64_t strip = begin % n_strips;
+          const int64_t n = std::min(n_strips - strip, end - begin);
+          const RowList rows = {.ids = rows_of_heads + head * n_tokens + tiles.begin(tile),
+                                .n = tiles.end(tile) - tiles.begin(tile)};
+          compute_part(context, heads[static_cast<size_t>(head)], {rows, strip, n}, activations, y);
+          begin += n;
+        }
+      });
+}
+
 void dequantize_row(const PackedMatrix& matrix, int64_t row, std::span<float> out) {
   SOLI_CHECK(row >= 0 && row < matrix.rows, "row {} of {}", row, matrix.rows);
   SOLI_CHECK(static_cast<int64_t>(out.size()) == matrix.cols, "room for {} of {}", out.size(), matrix.cols);

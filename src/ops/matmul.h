@@ -42,6 +42,11 @@ void linear(OpContext& context, const Linear& linear, MatrixView<const float> x,
 void linear_group(OpContext& context, std::span<const Linear* const> linears, MatrixView<const float> x,
                   std::span<const MatrixView<float>> outputs);
 
+/// A map of each head's own: y[t * heads + h] = W_h x[t * heads + h] + bias_h. All maps have one shape; x is
+/// [tokens * heads][cols] and y [tokens * heads][rows], of any stride, and they must not overlap.
+void linear_per_head(OpContext& context, std::span<const Linear> heads, MatrixView<const float> x,
+                     MatrixView<float> y);
+
 /// Exact values of row `row` of a packed matrix (an embedding): out is [cols].
 void dequantize_row(const PackedMatrix& matrix, int64_t row, std::span<float> out);
 

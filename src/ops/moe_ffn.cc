@@ -71,6 +71,14 @@ class WorkList {
   int64_t* first_ = nullptr;  // [leases + 1]
 };
 
+/// Adds the part of a bias, if there is one, that belongs to an item's strips to each of its outputs.
+void add_bias(const OpContext& context, const WorkItem& item, std::span<const float> bias, int64_t n,
+              float* const* outputs) {
+  if (bias.empty()) return;
+  const float* part = bias.data() + item.first_strip * kernels::kStripRows;
+  for (int64_t i = 0; i < item.n_calls; ++i) context.kernels.add(outputs[i], part, n, outputs[i]);
+}
+
 /// h[slot] = activation(gate x, up x) for the item's part of the expert's width, while it is in the caches.
 /// `next` is the item after this one, or null.
 void gate_and_up(const OpContext& context, const WorkItem& item, const WorkItem* next,
@@ -91,6 +99,8 @@ void gate_and_up(const OpContext& context, const WorkItem& item, const WorkItem*
   multiply_strips(context, item.expert->up, item.first_strip, item.n_strips, x, rows, up_rows.data(),
                   next == nullptr ? nullptr : next->expert->gate.strip(next->first_strip));
   const int64_t n = rows_of_strips(item.expert->gate, item.first_strip, item.n_strips);
+  add_bias(context, item, item.expert->gate_bias, n, gate_rows.data());
+  add_bias(context, item, item.expert->up_bias, n, up_rows.data());
   for (size_t i = 0; i < static_cast<size_t>(item.n_calls); ++i)
     activate(context, item.expert->activation, gate_rows[i], up_rows[i], n, gate_rows[i]);
 }
@@ -105,6 +115,8 @@ void down(const OpContext& context, const WorkItem& item, const WorkItem* next, 
   }
   multiply_strips(context, item.expert->down, item.first_strip, item.n_strips, h, slots, outputs.data(),
                   next == nullptr ? nullptr : next->expert->down.strip(next->first_strip));
+  add_bias(context, item, item.expert->down_bias,
+           rows_of_strips(item.expert->down, item.first_strip, item.n_strips), outputs.data());
 }
 
 void check_shapes(std::span<const ExpertLease> leases, MatrixView<const float> x, MatrixView<float> h,

@@ -16,6 +16,10 @@ struct ExpertWeights {
   PackedMatrix gate;  // [expert_width][hidden]
   PackedMatrix up;    // [expert_width][hidden]
   PackedMatrix down;  // [hidden][expert_width]
+  // Added to what the matrices give; empty: none.
+  std::span<const float> gate_bias;  // [expert_width]
+  std::span<const float> up_bias;    // [expert_width]
+  std::span<const float> down_bias;  // [hidden]
   Activation activation = Activation::kSwiGlu;
 };
 
@@ -42,9 +46,9 @@ struct ExpertLease {
   ExpertWeights weights;
 };
 
-/// y[slot] = down(activation(gate(x[row]), up(x[row]))) for the calls of the leased experts' groups.
-/// Unweighted. Each expert's weights are read once for all its rows. x is [rows][hidden], h is scratch of
-/// [slots][expert_width], y is [slots][hidden]; other slots' y stays as it is.
+/// y[slot] = down(activation(gate(x[row]), up(x[row]))), biases added, for the calls of the leased experts'
+/// groups. Unweighted. Each expert's weights are read once for all its rows. x is [rows][hidden], h is
+/// scratch of [slots][expert_width], y is [slots][hidden]; other slots' y stays as it is.
 void moe_ffn(OpContext& context, const RowsByExpert& grouped, std::span<const ExpertLease> leases,
              MatrixView<const float> x, MatrixView<float> h, MatrixView<float> y);
 

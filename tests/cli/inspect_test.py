@@ -5,7 +5,7 @@ import shutil
 import struct
 import subprocess
 
-from program import DEMO, ERROR, GOLDEN, MIXTRAL, CliTest, main, soli
+from program import DEMO, ERROR, GOLDEN, MIXTRAL, USAGE, CliTest, main, soli
 
 
 class InspectTest(CliTest):
@@ -55,6 +55,33 @@ class InspectTest(CliTest):
         text = self.run_ok("inspect", DEMO).text
         self.assertIn(str(shown["nominal"]["parameters"]), text)
         self.assertIn(f"{shown['activation_ratio']:.4f}", text)
+
+    def test_shapes_give_the_published_figures(self):
+        # In billions, as the publishers state them: in all, and active. Some count the embedding to what is active,
+        # some leave out the output head; most round, GLM's are cut off.
+        published = {
+            "mixtral-8x7b": (46.7, 12.9, "with_whole_embedding"),
+            "qwen3-30b-a3b": (30.5, 3.3, "with_whole_embedding"),
+            "deepseek-v3": (671, 37, "per_token"),
+            "olmoe-1b-7b": (6.9, 1.3, "with_whole_embedding"),
+            "gpt-oss-120b": (117, 5.1, "per_token"),
+            "gpt-oss-20b": (20.9, 3.6, "per_token"),
+            "qwen2-57b-a14b": (57.4, 14.2, "with_whole_embedding"),
+            "glm-4.5-air": (106, 12, "without_vocabulary"),
+            "kimi-k2": (1026, 32, "per_token"),
+            "phi-3.5-moe": (41.9, 6.6, "with_whole_embedding"),
+            "mixtral-8x22b": (141, 39, "per_token"),
+            "qwen3-235b-a22b": (235, 22, "with_whole_embedding"),
+        }
+        for name, (total, active, count) in published.items():
+            with self.subTest(shape=name):
+                shown = self.run_ok("inspect", "--shape", name, "--json").json
+                self.assertLess(abs(shown["nominal_parameters"] / 1e9 / total - 1), 0.01)
+                ours = shown[f"active_parameters_{count}"] / 1e9
+                self.assertLess(abs(ours / active - 1), 0.02, ours)
+                self.assertIn(str(shown["nominal_parameters"]), self.run_ok("inspect", "--shape", name).text)
+        self.check(soli("inspect", "--shape", "gpt-5"), USAGE, "gpt-5", "deepseek-v3")
+        self.check(soli("inspect", DEMO, "--shape", "olmoe-1b-7b"), USAGE)
 
     def test_names_cannot_steer_the_terminal(self):
         data = MIXTRAL.read_bytes()

@@ -117,7 +117,7 @@ class MachineTest(CliTest):
             self.assertIn(part, text)
 
     def test_wrong_options(self):
-        self.check(soli("inspect"), USAGE, "MODEL or --machine")
+        self.check(soli("inspect"), USAGE, "MODEL, --machine or --shape")
         self.check(soli("inspect", "model", "--machine"), USAGE, "excludes")
         self.check(soli("inspect", "--machine", "--seconds", "0"), USAGE, "--seconds")
         self.check(soli("inspect", "--machine", "--seconds", "nan"), USAGE, "--seconds")

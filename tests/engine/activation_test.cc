@@ -28,7 +28,8 @@ std::vector<RequestChoices> record_two(LoadedEngine& loaded, ActivationRecorder&
 
 TEST(Activation, OfEveryMoeGoldenModelEqualsTheRecount) {
   const TemporaryFolder folder;
-  for (const char* name : {"olmoe", "mixtral", "qwen2moe", "qwen3moe"}) {
+  for (const char* name : {"olmoe", "mixtral", "qwen2moe", "qwen3moe", "deepseek2-lite", "deepseek2-v3",
+                           "gpt-oss", "glm4moe", "phimoe"}) {
     const std::string path = GoldenCase(name).model_path();
     auto loaded = LoadedEngine::create(path, {.n_threads = 2});
     ASSERT_TRUE(loaded) << loaded.error().message;

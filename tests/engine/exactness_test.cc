@@ -127,8 +127,8 @@ TEST(Exactness, TheHiddenStatesThatForwardReturnsAreWhatTheHeadMultiplies) {
   auto loaded = LoadedEngine::create(GoldenCase("olmoe").model_path(), {.n_threads = 2});
   ASSERT_TRUE(loaded);
   const Model& model = *loaded->model;
-  const KvLayout kv(model.spec(), KvType::kF32);
-  std::vector<std::byte> page(static_cast<size_t>(kv.page_bytes()));
+  const SequenceLayout layout = {KvLayout(model.spec(), KvType::kF32), model.rope(64)};
+  std::vector<std::byte> page(static_cast<size_t>(layout.kv.page_bytes()));
   std::byte* const pages[] = {page.data()};
   const RoutingPolicy policy;
   Batch batch;
@@ -138,7 +138,7 @@ TEST(Exactness, TheHiddenStatesThatForwardReturnsAreWhatTheHeadMultiplies) {
   }
   OpContext context{loaded->runtime->team(), loaded->runtime->kernels()};
   Workspace workspace = *Workspace::create(model.spec(), loaded->runtime->budget(), {});
-  const auto output = forward(model, batch, kv, context, workspace, *loaded->executor, {});
+  const auto output = forward(model, batch, layout, context, workspace, *loaded->executor, {});
   ASSERT_TRUE(output);
   ASSERT_EQ(output->hidden.rows, 2);
   ASSERT_EQ(output->hidden.cols, model.spec().hidden_size);

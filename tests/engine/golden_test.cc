@@ -13,6 +13,9 @@
 namespace soli {
 namespace {
 
+/// That of the goldens: longrope goes by it.
+constexpr int64_t kContext = 256;
+
 /// Keeps the choices of the layers, by layer and position.
 class ChoiceKeeper : public RouterObserver {
  public:
@@ -88,9 +91,11 @@ TEST_P(Golden, LogitsRoutingAndGreedyTokensAgree) {
   const auto& [name, isa] = GetParam();
   const GoldenCase golden(name);
   ChoiceKeeper keeper;
-  auto loaded = LoadedEngine::create(
-      golden.model_path(), {.n_threads = 2, .isa = isa},
-      {.kv_type = KvType::kF32, .activations = ActivationPrecision::kF32, .hooks = {.observer = &keeper}});
+  auto loaded = LoadedEngine::create(golden.model_path(), {.n_threads = 2, .isa = isa},
+                                     {.context_length = kContext,
+                                      .kv_type = KvType::kF32,
+                                      .activations = ActivationPrecision::kF32,
+                                      .hooks = {.observer = &keeper}});
   ASSERT_TRUE(loaded) << loaded.error().message;
   for (const auto& prompt : golden.json["prompts"]) {
     SCOPED_TRACE(prompt["n_tokens"].dump() + " tokens");
@@ -103,9 +108,11 @@ TEST_P(Golden, EightBitActivationsStayWithinTheirToleranceAndChooseTheSameExpert
   const GoldenCase golden(name);
   if (!golden.is_quantised()) GTEST_SKIP() << "only quantised weights take 8-bit activations";
   ChoiceKeeper keeper;
-  auto loaded = LoadedEngine::create(
-      golden.model_path(), {.n_threads = 2, .isa = isa},
-      {.kv_type = KvType::kF32, .activations = ActivationPrecision::kQ8, .hooks = {.observer = &keeper}});
+  auto loaded = LoadedEngine::create(golden.model_path(), {.n_threads = 2, .isa = isa},
+                                     {.context_length = kContext,
+                                      .kv_type = KvType::kF32,
+                                      .activations = ActivationPrecision::kQ8,
+                                      .hooks = {.observer = &keeper}});
   ASSERT_TRUE(loaded) << loaded.error().message;
   for (const auto& prompt : golden.json["prompts"]) {
     SCOPED_TRACE(prompt["n_tokens"].dump() + " tokens");

@@ -73,7 +73,9 @@ INSTANTIATE_TEST_SUITE_P(Models, Exactness,
                                          Variant{"qwen3-dense", ActivationPrecision::kF32, KvType::kF16},
                                          Variant{"mixtral-small-q8_0", ActivationPrecision::kQ8,
                                                  KvType::kF16},
-                                         Variant{"qwen3moe-mix-q4_k_m"}));
+                                         Variant{"qwen3moe-mix-q4_k_m"}, Variant{"deepseek2-lite"},
+                                         Variant{"deepseek2-v3", ActivationPrecision::kF32, KvType::kF16},
+                                         Variant{"gpt-oss"}, Variant{"glm4moe"}, Variant{"phimoe"}));
 
 }  // namespace
 }  // namespace soli

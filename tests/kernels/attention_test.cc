@@ -45,22 +45,24 @@ class Pages {
     for (int64_t d = 0; d < shape_.value_dim; ++d) write(nan, value_place(key, d));
   }
 
-  /// Attention of one query over keys [0, n_keys) in f64, of the numbers as stored.
-  std::vector<double> reference(const float* q, int64_t n_keys, float scale) const {
-    std::vector<double> weights(static_cast<size_t>(n_keys));
-    for (int64_t key = 0; key < n_keys; ++key) {
+  /// Attention of one query over keys [first, n_keys) in f64, of the numbers as stored, with the logit `sink`
+  /// beside them.
+  std::vector<double> reference(const float* q, int64_t first, int64_t n_keys, float scale,
+                                double sink) const {
+    std::vector<double> weights;
+    for (int64_t key = first; key < n_keys; ++key) {
       double dot = 0;
       for (int64_t d = 0; d < shape_.head_dim; ++d) dot += double{q[d]} * k_[index(key, d, shape_.head_dim)];
-      weights[static_cast<size_t>(key)] = dot * scale;
+      weights.push_back(dot * scale);
     }
-    const double maximum = *std::max_element(weights.begin(), weights.end());
-    double sum = 0;
+    const double maximum = std::max(sink, *std::max_element(weights.begin(), weights.end()));
+    double sum = std::exp(sink - maximum);
     for (double& w : weights) sum += w = std::exp(w - maximum);
     std::vector<double> out(static_cast<size_t>(shape_.value_dim));
-    for (int64_t key = 0; key < n_keys; ++key) {
+    for (int64_t key = first; key < n_keys; ++key) {
       for (int64_t d = 0; d < shape_.value_dim; ++d) {
         out[static_cast<size_t>(d)] +=
-            weights[static_cast<size_t>(key)] / sum * v_[index(key, d, shape_.value_dim)];
+            weights[static_cast<size_t>(key - first)] / sum * v_[index(key, d, shape_.value_dim)];
       }
     }
     return out;
@@ -108,14 +110,24 @@ class Pages {
   std::vector<const std::byte*> pointers_;
 };
 
-/// Queries with the number of keys that each sees.
+/// Queries with the keys [first, n_keys) that each sees.
 struct Queries {
   std::vector<float> q;
+  std::vector<int64_t> first_keys;
   std::vector<int64_t> n_keys;
+  std::vector<float> sinks;  // empty: none
 
   Queries(const Shape& shape, std::vector<int64_t> n_keys_in, uint64_t seed)
       : q(random_floats(seed, static_cast<int64_t>(n_keys_in.size()) * shape.head_dim)),
+        first_keys(n_keys_in.size(), 0),
         n_keys(std::move(n_keys_in)) {}
+
+  void see_the_last(int64_t window) {
+    for (size_t i = 0; i < n_keys.size(); ++i) first_keys[i] = std::max<int64_t>(0, n_keys[i] - window);
+  }
+  double sink(size_t i) const {
+    return sinks.empty() ? -std::numeric_limits<double>::infinity() : double{sinks[i]};
+  }
 };
 
 /// Queries [begin, end) as one tile.
@@ -133,7 +145,9 @@ std::vector<float> run(const KernelTable& table, const Pages& pages, const Queri
       static_cast<size_t>(attention_workspace_floats(shape.head_dim, shape.value_dim)), kNan);
   const AttentionTile tile = {.q = q.data(),
                               .out = to.data(),
+                              .first_keys = queries.first_keys.data() + begin,
                               .n_keys = queries.n_keys.data() + begin,
+                              .sinks = queries.sinks.empty() ? nullptr : queries.sinks.data() + begin,
                               .n_queries = static_cast<int64_t>(end - begin),
                               .n_kv_heads = 1,
                               .pages = pages.data(),
@@ -180,21 +194,48 @@ const std::vector<int64_t> kSomeCounts = {1,  130, 2,  15, 64,  17, 63,  65, 16,
 class AttentionKernel : public testing::TestWithParam<const KernelTable*> {};
 INSTANTIATE_TEST_SUITE_P(Isa, AttentionKernel, testing::ValuesIn(test::all_tables()), test::isa_name);
 
+void expect_definition(const KernelTable& table, const Pages& pages, const Queries& queries) {
+  const auto head_dim = static_cast<size_t>(pages.shape().head_dim);
+  const auto out = run(table, pages, queries, 0, queries.n_keys.size());
+  for (size_t i = 0; i < queries.n_keys.size(); ++i) {
+    const auto expected =
+        pages.reference(queries.q.data() + i * head_dim, queries.first_keys[i], queries.n_keys[i],
+                        1.0F / std::sqrt(static_cast<float>(head_dim)), queries.sink(i));
+    for (size_t d = 0; d < expected.size(); ++d) {
+      ASSERT_NEAR(out[i * expected.size() + d], expected[d], 3e-6)
+          << queries.first_keys[i] << " to " << queries.n_keys[i] << ", " << d;
+    }
+  }
+}
+
 TEST_P(AttentionKernel, EqualsTheDefinition) {
   for (const Shape& shape : shapes()) {
     SCOPED_TRACE(name_of(shape));
+    expect_definition(*GetParam(), Pages(shape, 130, 1), Queries(shape, kSomeCounts, 7));
+  }
+}
+
+TEST_P(AttentionKernel, WindowsAndSinksEqualTheDefinition) {
+  for (const Shape& shape : shapes()) {
+    SCOPED_TRACE(name_of(shape));
     const Pages pages(shape, 130, 1);
-    const Queries queries(shape, kSomeCounts, 7);
-    const auto out = run(*GetParam(), pages, queries, 0, kSomeCounts.size());
-    for (size_t i = 0; i < kSomeCounts.size(); ++i) {
-      const auto expected =
-          pages.reference(queries.q.data() + i * static_cast<size_t>(shape.head_dim), kSomeCounts[i],
-                          1.0F / std::sqrt(static_cast<float>(shape.head_dim)));
-      for (size_t d = 0; d < expected.size(); ++d) {
-        ASSERT_NEAR(out[i * expected.size() + d], expected[d], 3e-6) << kSomeCounts[i] << " keys, " << d;
-      }
+    Queries queries(shape, kSomeCounts, 7);
+    for (const int64_t window : {1, 2, 15, 16, 17, 63, 64, 65, 100, 130}) {
+      queries.see_the_last(window);
+      queries.sinks.clear();
+      expect_definition(*GetParam(), pages, queries);
+      queries.sinks = random_floats(static_cast<uint64_t>(window), static_cast<int64_t>(kSomeCounts.size()));
+      expect_definition(*GetParam(), pages, queries);
     }
   }
+}
+
+TEST_P(AttentionKernel, ASinkMayOutweighAllKeys) {
+  const Shape shape = {false, 16, 24};
+  Queries queries(shape, {70}, 3);
+  queries.sinks = {200.0F};
+  const auto out = run(*GetParam(), Pages(shape, 70, 1), queries, 0, 1);
+  for (const float value : out) EXPECT_EQ(value, 0.0F);
 }
 
 TEST_P(AttentionKernel, TilesDoNotChangeAQuery) {
@@ -204,10 +245,14 @@ TEST_P(AttentionKernel, TilesDoNotChangeAQuery) {
     std::vector<int64_t> counts = kSomeCounts;
     for (int64_t n = 129; n < 169; ++n) counts.push_back(n);  // a chunk of a prompt
     ASSERT_EQ(static_cast<int64_t>(counts.size()), kAttentionTileQueries);
-    const Queries queries(shape, counts, 11);
-    const auto alone = run_tiles(*GetParam(), pages, queries, 1);
-    for (const size_t size : {2, 3, 5, 7, 8, 13, 64}) {
-      EXPECT_TRUE(same_bits(run_tiles(*GetParam(), pages, queries, size), alone)) << size;
+    Queries queries(shape, counts, 11);
+    for (const int64_t window : {1000, 64, 33, 1}) {
+      queries.see_the_last(window);
+      queries.sinks = window == 33 ? random_floats(5, kAttentionTileQueries) : std::vector<float>();
+      const auto alone = run_tiles(*GetParam(), pages, queries, 1);
+      for (const size_t size : {2, 3, 5, 7, 8, 13, 64}) {
+        EXPECT_TRUE(same_bits(run_tiles(*GetParam(), pages, queries, size), alone)) << size << " " << window;
+      }
     }
   }
 }
@@ -234,7 +279,7 @@ TEST_P(AttentionKernel, ASingleKeyGivesItsValue) {
   const Shape shape = {false, 16, 24};
   const Pages pages(shape, 1, 17);
   const Queries queries(shape, {1}, 19);
-  const auto expected = pages.reference(queries.q.data(), 1, 1);
+  const auto expected = pages.reference(queries.q.data(), 0, 1, 1, queries.sink(0));
   const auto out = run(*GetParam(), pages, queries, 0, 1);
   for (size_t d = 0; d < expected.size(); ++d) EXPECT_EQ(out[d], expected[d]);
 }
@@ -242,12 +287,16 @@ TEST_P(AttentionKernel, ASingleKeyGivesItsValue) {
 TEST(AttentionKernelIsas, GiveTheSameBits) {
   for (const Shape& shape : shapes()) {
     const Pages pages(shape, 130, 23);
-    const Queries queries(shape, kSomeCounts, 29);
-    std::vector<float> expected;
-    for (const KernelTable* table : test::all_tables()) {
-      const auto out = run(*table, pages, queries, 0, kSomeCounts.size());
-      if (expected.empty()) expected = out;
-      EXPECT_TRUE(same_bits(out, expected)) << table->isa << " " << name_of(shape);
+    Queries queries(shape, kSomeCounts, 29);
+    for (const int64_t window : {1000, 40}) {
+      queries.see_the_last(window);
+      if (window == 40) queries.sinks = random_floats(31, static_cast<int64_t>(kSomeCounts.size()));
+      std::vector<float> expected;
+      for (const KernelTable* table : test::all_tables()) {
+        const auto out = run(*table, pages, queries, 0, kSomeCounts.size());
+        if (expected.empty()) expected = out;
+        EXPECT_TRUE(same_bits(out, expected)) << table->isa << " " << name_of(shape);
+      }
     }
   }
 }

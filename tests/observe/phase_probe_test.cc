@@ -50,11 +50,18 @@ TEST(StepRows, CountsPositionsOfEachSequenceOnceAndWhatRowsSee) {
     row.want_logits = position != 0 && position != 1;
     batch.rows.push_back(row);
   }
-  const StepRows counted = count_rows(batch);
+  ModelSpec spec;
+  spec.n_layers = 3;
+  const StepRows counted = count_rows(spec, batch);
   EXPECT_EQ(counted.n_rows, 4);
   EXPECT_EQ(counted.n_wanted, 2);
-  EXPECT_EQ(counted.n_positions, 10 + 3);
-  EXPECT_EQ(counted.n_attended, 10 + 1 + 2 + 3);
+  EXPECT_EQ(counted.n_positions, 3 * (10 + 3));
+  EXPECT_EQ(counted.n_attended, 3 * (10 + 1 + 2 + 3));
+  spec.sliding_window = 2;
+  spec.window_period = 2;  // layers 0 and 2
+  const StepRows windowed = count_rows(spec, batch);
+  EXPECT_EQ(windowed.n_positions, 10 + 3 + 2 * (2 + 3));  // three rows see what two more than one do
+  EXPECT_EQ(windowed.n_attended, 10 + 1 + 2 + 3 + 2 * (2 + 1 + 2 + 2));
 }
 
 TEST(StepWork, EveryTensorBelongsToOnePhase) {
@@ -139,10 +146,10 @@ TEST(StepWork, KeysAndValues) {
   model.work.add_rows({.n_rows = 0, .n_wanted = 0, .n_positions = 7, .n_attended = 11}, work);
   const int64_t elements = spec.n_layers * spec.n_kv_heads * (spec.head_dim + spec.value_dim);
   EXPECT_EQ(model.work.position_bytes(), 2 * elements);
-  EXPECT_EQ(sum(work).kv_bytes, 7 * 2 * elements);
+  EXPECT_EQ(sum(work).kv_bytes, 7 * 2 * elements / spec.n_layers);
   EXPECT_EQ(sum(work).bytes(), sum(work).kv_bytes);
   EXPECT_EQ(of(work, Phase::kAttention).kv_operations,
-            11 * 2 * spec.n_layers * spec.n_heads * (spec.head_dim + spec.value_dim));
+            11 * 2 * spec.n_heads * (spec.head_dim + spec.value_dim));
 }
 
 TEST(PhaseProbe, GivesEveryMomentOfAStepToOnePhase) {

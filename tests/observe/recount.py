@@ -36,7 +36,8 @@ def recount_token(file, token):
         touched += sum(file["expert_bytes"][place][e] for e in layer["ids"])
         effective.append(effective_experts([float32(weight) for weight in layer["weights"]]))
         entropy.append(float32(layer["gate_entropy"]))
-    keys = token["position"] + 1
+    all_keys = token["position"] + 1
+    keys = sum(min(all_keys, window) if window else all_keys for window in file["windows"])
     query_key = 2 * keys * file["n_heads"] * file["head_dim"]
     weight_value = 2 * keys * file["n_heads"] * file["value_dim"]
     return {
@@ -47,7 +48,7 @@ def recount_token(file, token):
         "effective_experts": mean(effective),
         "gate_entropy_bits": mean(entropy),
         "touched_bytes": touched,
-        "flops": 2 * parameters + file["n_layers"] * (query_key + weight_value),
+        "flops": 2 * parameters + query_key + weight_value,
     }
 
 

@@ -19,13 +19,15 @@ constexpr int64_t kValueDim = 12;
 constexpr int64_t kRotated = 16;
 constexpr int64_t kPositions = 70;  // of the first of two sequences; the second has half as many
 
-/// Runs of norm.size() elements normalised, then heads rotated, for one row.
+/// Runs of norm.size() elements normalised, and heads rotated, for one row.
 std::vector<float> transformed(const kernels::KernelTable& kernels, std::vector<float> row,
-                               const std::vector<float>& norm, const Rope& rope, const float* rotations) {
+                               const std::vector<float>& norm, const QueryKeyTransform& transform,
+                               int64_t r) {
+  if (transform.norm_after_rope) rotate_heads(transform.rope, transform.rotations.row(r), row, row.data());
   for (size_t i = 0; !norm.empty() && i < row.size(); i += norm.size()) {
     kernels.rms_norm(row.data() + i, norm.data(), static_cast<int64_t>(norm.size()), 1e-5F, row.data() + i);
   }
-  rotate_heads(rope, rotations, row, row.data());
+  if (!transform.norm_after_rope) rotate_heads(transform.rope, transform.rotations.row(r), row, row.data());
   return row;
 }
 
@@ -34,12 +36,12 @@ std::vector<float> row_of(const std::vector<float>& matrix, int64_t row, int64_t
 }
 
 void expect_transformed_and_stored(const kernels::KernelTable& kernels, int n_threads, int64_t q_norm_size,
-                                   int64_t k_norm_size) {
+                                   int64_t k_norm_size, bool norm_after_rope) {
   ThreadTeam team(n_threads);
   OpContext context{team, kernels};
   const AttentionParams params = {
       .shape = {KvType::kF32, kKvHeads, kHeadDim, kValueDim}, .layer_offset = 64, .n_heads = kHeads};
-  const Rope rope = {.head_dim = kHeadDim, .inverse_frequencies = Rope::frequencies(10000, kRotated, {}, 1)};
+  const Rope rope = {.head_dim = kHeadDim, .inverse_frequencies = Rope::frequencies(10000, kRotated, {}, {})};
   std::vector<std::vector<std::byte>> memory(
       3, std::vector<std::byte>(static_cast<size_t>(params.layer_offset + params.shape.layer_page_bytes())));
   std::vector<std::byte*> pages;
@@ -67,14 +69,14 @@ void expect_transformed_and_stored(const kernels::KernelTable& kernels, int n_th
   const QueryKeyTransform transform = {.q_norm = q_norm,
                                        .k_norm = k_norm,
                                        .epsilon = 1e-5F,
+                                       .norm_after_rope = norm_after_rope,
                                        .rope = rope,
                                        .rotations = {rotations.data(), n, kRotated}};
   transform_and_store(context, params, transform, rows, {q_out.data(), n, q_cols}, {k_out.data(), n, k_cols},
                       {v.data(), n, v_cols});
   for (int64_t r = 0; r < n; ++r) {
-    const float* angles = rotations.data() + r * kRotated;
-    EXPECT_EQ(row_of(q_out, r, q_cols), transformed(kernels, row_of(q, r, q_cols), q_norm, rope, angles));
-    const auto key = transformed(kernels, row_of(k, r, k_cols), k_norm, rope, angles);
+    EXPECT_EQ(row_of(q_out, r, q_cols), transformed(kernels, row_of(q, r, q_cols), q_norm, transform, r));
+    const auto key = transformed(kernels, row_of(k, r, k_cols), k_norm, transform, r);
     EXPECT_EQ(row_of(k_out, r, k_cols), key);
     const AttentionRow& row = rows[static_cast<size_t>(r)];
     const int64_t slot = row.position % kKvPagePositions;
@@ -97,9 +99,12 @@ void expect_transformed_and_stored(const kernels::KernelTable& kernels, int n_th
 
 TEST_P(AttentionInputs, AreNormalisedRotatedAndStored) {
   for (const int n_threads : {1, 3}) {
-    expect_transformed_and_stored(*GetParam(), n_threads, 0, 0);
-    expect_transformed_and_stored(*GetParam(), n_threads, kHeadDim, kHeadDim);
-    expect_transformed_and_stored(*GetParam(), n_threads, kHeads * kHeadDim, kKvHeads * kHeadDim);
+    for (const bool norm_after_rope : {false, true}) {
+      expect_transformed_and_stored(*GetParam(), n_threads, 0, 0, norm_after_rope);
+      expect_transformed_and_stored(*GetParam(), n_threads, kHeadDim, kHeadDim, norm_after_rope);
+      expect_transformed_and_stored(*GetParam(), n_threads, kHeads * kHeadDim, kKvHeads * kHeadDim,
+                                    norm_after_rope);
+    }
   }
 }
 

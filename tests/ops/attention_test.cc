@@ -62,9 +62,11 @@ struct Sequence {
   std::vector<double> reference(int64_t position, int64_t head) const {
     const KvShape& shape = params.shape;
     const int64_t kv_head = head / (params.n_heads / shape.n_kv_heads);
-    std::vector<double> p(static_cast<size_t>(position + 1));
-    double max = -INFINITY, sum = 0;
-    for (int64_t j = 0; j <= position; ++j) {
+    const int64_t first = params.window == 0 ? 0 : std::max<int64_t>(0, position - params.window + 1);
+    const double sink = params.sinks.empty() ? -INFINITY : double{params.sinks[static_cast<size_t>(head)]};
+    std::vector<double> p(static_cast<size_t>(position + 1), -INFINITY);
+    double max = sink;
+    for (int64_t j = first; j <= position; ++j) {
       double dot = 0;
       for (int64_t d = 0; d < shape.head_dim; ++d) {
         dot += double{q[static_cast<size_t>((position * params.n_heads + head) * shape.head_dim + d)]} *
@@ -73,6 +75,7 @@ struct Sequence {
       p[static_cast<size_t>(j)] = dot * params.scale;
       max = std::max(max, p[static_cast<size_t>(j)]);
     }
+    double sum = std::exp(sink - max);
     for (double& w : p) sum += w = std::exp(w - max);
     std::vector<double> out(static_cast<size_t>(shape.value_dim));
     for (int64_t j = 0; j <= position; ++j) {
@@ -124,6 +127,29 @@ TEST_P(Attention, EqualsTheDefinition) {
         const Sequence h(context, half_params, length, static_cast<uint64_t>(length));
         expect_close(h, h.run(context, begin, length), begin, length, 5e-3);
       }
+    }
+  }
+}
+
+TEST_P(Attention, WindowsAndSinksOfEachHeadEqualTheDefinition) {
+  ThreadTeam team(2);
+  OpContext context{team, *GetParam()};
+  const std::vector<float> sinks = random_floats(9, 6);
+  for (const int64_t window : {0, 1, 16, 64, 90, 300}) {
+    for (const bool has_sinks : {false, true}) {
+      SCOPED_TRACE(fmt::format("window {} sinks {}", window, has_sinks));
+      AttentionParams params = params_of(KvType::kF32, 2, 3, 24, 20);
+      params.window = window;
+      if (has_sinks) params.sinks = sinks;
+      const Sequence s(context, params, 150, 5);
+      const auto all = s.run(context, 0, 150);
+      expect_close(s, all, 0, 150, 3e-6);
+      std::vector<float> chunks;
+      for (int64_t begin = 0; begin < 150; begin += 50) {
+        const auto part = s.run(context, begin, begin + 50);
+        chunks.insert(chunks.end(), part.begin(), part.end());
+      }
+      EXPECT_TRUE(same_bits(chunks, all));
     }
   }
 }

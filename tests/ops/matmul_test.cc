@@ -61,6 +61,36 @@ TEST_P(Matmul, BatchThreadsAndGroupingDoNotChangeARow) {
   }
 }
 
+/// One row of one head of linear_per_head(), by linear().
+TEST_P(Matmul, AMapOfEachHeadIsThatMap) {
+  const int64_t n_heads = 3;
+  const int64_t n_tokens = 101;
+  for (const auto& [rows, cols] : {std::pair{20, 64}, {64, 32}, {1, 320}}) {
+    std::vector<TestMatrix> matrices;
+    std::vector<Linear> heads;
+    for (int64_t h = 0; h < n_heads; ++h) {
+      matrices.push_back(random_matrix(*GetParam()->find(8), rows, cols, static_cast<uint64_t>(h)));
+    }
+    for (const TestMatrix& matrix : matrices) heads.push_back(linear_of(matrix));
+    const int64_t x_stride = cols + 5;
+    const auto x = random_floats(5, n_tokens * n_heads * x_stride);
+    for (const int n_threads : {1, 3}) {
+      ThreadTeam team(n_threads);
+      OpContext context{team, *GetParam(), ActivationPrecision::kQ8};
+      std::vector<float> y(static_cast<size_t>(n_tokens * n_heads * (rows + 2)), 7.0F);
+      linear_per_head(context, heads, {x.data(), n_tokens * n_heads, cols, x_stride},
+                      {y.data(), n_tokens * n_heads, rows, rows + 2});
+      for (int64_t i = 0; i < n_tokens * n_heads; ++i) {
+        const std::vector<float> row(x.begin() + i * x_stride, x.begin() + i * x_stride + cols);
+        const auto expected = run_linear(context, heads[static_cast<size_t>(i % n_heads)], row, 1);
+        const float* ours = y.data() + i * (rows + 2);
+        ASSERT_EQ(std::memcmp(ours, expected.data(), expected.size() * sizeof(float)), 0) << i;
+        EXPECT_EQ(ours[rows], 7.0F) << "between rows";
+      }
+    }
+  }
+}
+
 TEST_P(Matmul, NoTokensIsNoWork) {
   ThreadTeam team(2);
   OpContext context{team, *GetParam(), ActivationPrecision::kQ8};

@@ -46,19 +46,42 @@ struct TestMatrix {
   std::vector<float> values;
 };
 
+/// With biases where its hidden size is odd in units of 64.
 struct TestExpert {
   TestExpert(const kernels::WeightKernels& type, int64_t hidden, int64_t width, Rng& rng)
-      : gate(type, width, hidden, rng), up(type, width, hidden, rng), down(type, hidden, width, rng) {}
-  ExpertWeights weights() const { return {gate.packed, up.packed, down.packed, Activation::kSwiGlu}; }
+      : gate(type, width, hidden, rng), up(type, width, hidden, rng), down(type, hidden, width, rng) {
+    if (hidden / 64 % 2 == 0) return;
+    gate_bias = biases(width, rng);
+    up_bias = biases(width, rng);
+    down_bias = biases(hidden, rng);
+  }
+  ExpertWeights weights() const {
+    return {.gate = gate.packed,
+            .up = up.packed,
+            .down = down.packed,
+            .gate_bias = gate_bias,
+            .up_bias = up_bias,
+            .down_bias = down_bias};
+  }
   std::vector<double> run(const std::vector<double>& x) const {
-    const auto g = gate.times(x);
-    auto h = up.times(x);
+    const auto g = biased(gate.times(x), gate_bias);
+    auto h = biased(up.times(x), up_bias);
     for (size_t i = 0; i < h.size(); ++i) h[i] *= g[i] / (1 + std::exp(-g[i]));
-    return down.times(h);
+    return biased(down.times(h), down_bias);
+  }
+  static std::vector<float> biases(int64_t n, Rng& rng) {
+    std::vector<float> values(static_cast<size_t>(n));
+    for (float& value : values) value = static_cast<float>(rng.next_below(1000)) / 500 - 1;
+    return values;
+  }
+  static std::vector<double> biased(std::vector<double> y, const std::vector<float>& bias) {
+    for (size_t i = 0; i < bias.size(); ++i) y[i] += static_cast<double>(bias[i]);
+    return y;
   }
   TestMatrix gate;
   TestMatrix up;
   TestMatrix down;
+  std::vector<float> gate_bias, up_bias, down_bias;
 };
 
 struct Shape {

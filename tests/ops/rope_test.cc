@@ -11,18 +11,38 @@ const kernels::KernelTable& any_kernels() { return *kernels::select_kernels("").
 
 TEST(Rope, FrequenciesFollowBaseFactorsAndScale) {
   const std::vector<float> factors = {1, 2, 4, 8};
-  const auto f = Rope::frequencies(10000, 8, factors, 2);
+  const auto f = Rope::frequencies(10000, 8, factors, {.factor = 2});
   ASSERT_EQ(f.size(), 4U);
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_NEAR(f[i], std::pow(10000.0, -2.0 * static_cast<double>(i) / 8) / factors[i] / 2, 1e-15);
   }
-  EXPECT_EQ(Rope::frequencies(10000, 2, {}, 1), std::vector<double>{1.0});
+  EXPECT_EQ(Rope::frequencies(10000, 2, {}, {}), std::vector<double>{1.0});
 }
 
-void expect_rotated(RopePairing pairing, int64_t head_dim, int64_t n_rot, double magnitude) {
+TEST(Rope, YarnSqueezesSlowPairsAndLeavesFastOnes) {
+  // gpt-oss-20b: base 150,000, 64 rotated elements, 4,096 positions stretched 32 times.
+  const RopeScaling yarn = {.kind = RopeScaling::Kind::kYarn, .factor = 32, .original_context = 4096};
+  const auto plain = Rope::frequencies(150000, 64, {}, {});
+  const auto squeezed = Rope::frequencies(150000, 64, {}, yarn);
+  // Pairs that turn 32 times and once in 4,096 positions: 64 ln(4096 / (2 pi n)) / (2 ln 150000) is 8.09 and
+  // 17.4, of which the whole pairs around them count.
+  for (size_t i = 0; i <= 8; ++i) EXPECT_DOUBLE_EQ(squeezed[i], plain[i]) << i;
+  for (size_t i = 9; i < 18; ++i) {
+    const double slow = (static_cast<double>(i) - 8) / (18 - 8);
+    EXPECT_NEAR(squeezed[i], plain[i] * (1 - slow) + plain[i] / 32 * slow, 1e-15) << i;
+  }
+  for (size_t i = 18; i < 32; ++i) EXPECT_DOUBLE_EQ(squeezed[i], plain[i] / 32) << i;
+}
+
+void expect_rotated(RopePairing pairing, int64_t head_dim, int64_t n_rot, double magnitude,
+                    int64_t first = 0) {
   ThreadTeam team(3);
   OpContext context{team, any_kernels()};
-  const Rope spec{pairing, head_dim, Rope::frequencies(10000, n_rot, {}, 1), magnitude};
+  const Rope spec = {.pairing = pairing,
+                     .head_dim = head_dim,
+                     .first = first,
+                     .inverse_frequencies = Rope::frequencies(10000, n_rot, {}, {}),
+                     .magnitude = magnitude};
   const int64_t n_heads = 3;
   const std::vector<int64_t> positions = {0, 1, 7, 100000};
   const int64_t cols = n_heads * head_dim;
@@ -39,9 +59,9 @@ void expect_rotated(RopePairing pairing, int64_t head_dim, int64_t n_rot, double
   }
   EXPECT_EQ(in_place, y);
   for (int64_t i = 0; i < 4 * cols; ++i) {
-    const int64_t d = i % head_dim;
+    const int64_t d = i % head_dim - first;
     const int64_t head = i - d;
-    if (d >= n_rot) {
+    if (d < 0 || d >= n_rot) {
       EXPECT_EQ(y[static_cast<size_t>(i)], x[static_cast<size_t>(i)]) << "not rotated";
       continue;
     }
@@ -63,6 +83,10 @@ TEST(Rope, RotatesHalves) { expect_rotated(RopePairing::kHalves, 80, 80, 1); }
 TEST(Rope, RotatesAPartOfTheHead) {
   expect_rotated(RopePairing::kAdjacent, 24, 10, 1);
   expect_rotated(RopePairing::kHalves, 24, 10, 1);
+}
+TEST(Rope, RotatesTheEndOfTheHead) {
+  expect_rotated(RopePairing::kAdjacent, 24, 10, 1, 14);
+  expect_rotated(RopePairing::kHalves, 24, 10, 1, 3);
 }
 TEST(Rope, AppliesTheMagnitude) { expect_rotated(RopePairing::kHalves, 16, 16, 1.25); }
 

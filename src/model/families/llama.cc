@@ -1,6 +1,6 @@
 // Llama and Mistral (dense), Mixtral (with experts): Jiang et al. 2024, "Mixtral of Experts".
 
-#include "model/family.h"
+#include "model/family_parts.h"
 
 namespace soli {
 

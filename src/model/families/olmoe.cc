@@ -1,6 +1,6 @@
 // OLMoE: Muennighoff et al. 2024. Queries and keys are normalised over the whole projected row.
 
-#include "model/family.h"
+#include "model/family_parts.h"
 
 namespace soli {
 

@@ -1,6 +1,6 @@
 // Qwen2 and Qwen2.5, dense: a bias on q, k and v.
 
-#include "model/family.h"
+#include "model/family_parts.h"
 
 namespace soli {
 

@@ -1,6 +1,6 @@
 // Qwen1.5-MoE and Qwen2-MoE: routed experts without renormalisation, and one shared expert behind a gate.
 
-#include "model/family.h"
+#include "model/family_parts.h"
 
 namespace soli {
 
@@ -8,7 +8,8 @@ Family qwen2moe_family() {
   Family family = decoder_family("qwen2moe");
   require_qkv_bias(family);
   add_experts(family, {.gating = Gating::kSoftmax, .renormalise = false});
-  add_gated_shared_expert(family);
+  add_shared_experts(family, SharedSize::kWidth);
+  add_shared_gate(family);
   return family;
 }
 

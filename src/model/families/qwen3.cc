@@ -1,6 +1,6 @@
 // Qwen3, dense: queries and keys are normalised per head.
 
-#include "model/family.h"
+#include "model/family_parts.h"
 
 namespace soli {
 

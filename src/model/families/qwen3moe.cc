@@ -1,6 +1,6 @@
 // Qwen3-MoE: Qwen3 with routed experts, their weights renormalised.
 
-#include "model/family.h"
+#include "model/family_parts.h"
 
 namespace soli {
 

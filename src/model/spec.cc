@@ -1,0 +1,25 @@
+#include "model/spec.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace soli {
+
+double ModelSpec::effective_attention_scale() const {
+  if (attention_scale != 0) return attention_scale;
+  const double plain = 1 / std::sqrt(static_cast<double>(projected_key_dim()));
+  if (position_scaling != PositionScaling::kYarn) return plain;
+  // DeepSeek-V2's mscale_all_dim, of which the multiplier is a tenth: once for the query and once for the
+  // key.
+  const double magnitude = 1 + yarn_log_multiplier * std::log(rope_scale);
+  return plain * magnitude * magnitude;
+}
+
+int64_t ModelSpec::keys_seen(int64_t position, int64_t n_rows) const {
+  int64_t n_windows = 0;
+  for (int64_t layer = 0; layer < n_layers; ++layer) n_windows += has_window(layer) ? 1 : 0;
+  const int64_t all = position + 1;
+  return (n_layers - n_windows) * all + n_windows * std::min(all, sliding_window + n_rows - 1);
+}
+
+}  // namespace soli
