@@ -127,7 +127,8 @@ TEST_P(Walk, EngineAndReferenceAgree) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Walk,
-                         testing::Values("llama", "qwen2", "qwen3", "qwen2moe", "qwen3moe", "olmoe"),
+                         testing::Values("llama", "qwen2", "qwen3", "qwen2moe", "qwen3moe", "olmoe",
+                                         "deepseek2", "gpt-oss", "glm4moe", "phimoe"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace_if(
