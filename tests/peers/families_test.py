@@ -40,6 +40,7 @@ MODELS = [
     "dots1 --kv-heads 4 --set expert_gating_func=2 --set expert_weights_norm=1 --set expert_weights_scale=2.5",
     "minimax-m2 --set rope.dimension_count=8",
     "ernie4_5-moe --layers 5 --set leading_dense_block_count=3",
+    "hunyuan-moe",
 ]
 # Floors of llama.cpp's own variants beside each other are 3e-7 to 2e-6 for models of this size.
 TOLERANCE = 2e-5
