@@ -41,6 +41,7 @@ MODELS = [
     "minimax-m2 --set rope.dimension_count=8",
     "ernie4_5-moe --layers 5 --set leading_dense_block_count=3",
     "hunyuan-moe",
+    "bailingmoe2 --kv-heads 4 --fuse-attention --set expert_weights_norm=1 --set expert_weights_scale=2.5",
 ]
 # Floors of llama.cpp's own variants beside each other are 3e-7 to 2e-6 for models of this size.
 TOLERANCE = 2e-5
