@@ -42,6 +42,7 @@ MODELS = [
     "ernie4_5-moe --layers 5 --set leading_dense_block_count=3",
     "hunyuan-moe",
     "bailingmoe2 --kv-heads 4 --fuse-attention --set expert_weights_norm=1 --set expert_weights_scale=2.5",
+    "granitemoe --set embedding_scale=12 --set residual_scale=0.22 --set attention.scale=0.0156 --set logit_scale=6",
 ]
 # Floors of llama.cpp's own variants beside each other are 3e-7 to 2e-6 for models of this size.
 TOLERANCE = 2e-5
