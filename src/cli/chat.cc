@@ -28,7 +28,11 @@ Result<Chat> Chat::create(Session& session, const RunOptions& options) {
     return fail(chat_template.error().kind, "{}; --no-template continues plain text",
                 chat_template.error().message);
   }
-  return Chat(*tokenizer, *std::move(chat_template), options);
+  Chat chat(*tokenizer, *std::move(chat_template), options);
+  for (const std::string& assignment : options.variables) {
+    SOLI_RETURN_IF_ERROR(add_variable(chat.inputs_, assignment));
+  }
+  return chat;
 }
 
 Result<bool> Chat::is_possible(Session& session) {

@@ -1,5 +1,7 @@
 #include "cli/chat_inputs.h"
 
+#include <CLI/CLI.hpp>
+
 #include "base/utf8.h"
 #include "cli/text_input.h"
 
@@ -25,6 +27,16 @@ Result<Json> parse_json(const std::string& name, const std::string& text) {
 Result<Json> read_json(const std::string& path) {
   SOLI_ASSIGN_OR_RETURN(const std::string text, read_text(path, kMaxJsonBytes));
   return parse_json(path, text);
+}
+
+CLI::Option* add_variables(CLI::App& app, std::vector<std::string>& assignments) {
+  return app
+      .add_option(
+          "--var", assignments,
+          "A variable of the chat template, such as enable_thinking=false: JSON, or a text where it is "
+          "none; may be given several times")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
 }
 
 Status add_variable(ChatInputs& inputs, const std::string& assignment) {

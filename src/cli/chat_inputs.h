@@ -7,6 +7,11 @@
 #include "format/chat_template.h"
 #include "format/tokenizer.h"
 
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
 namespace soli::cli {
 
 /// Longest file of messages, tools or documents, in bytes.
@@ -18,6 +23,8 @@ Result<nlohmann::ordered_json> read_json(const std::string& path);
 /// The same from text; `name` is for errors.
 Result<nlohmann::ordered_json> parse_json(const std::string& name, const std::string& text);
 
+/// Adds --var, which may be given several times; each is for add_variable().
+CLI::Option* add_variables(CLI::App& app, std::vector<std::string>& assignments);
 /// "name=value": the value is JSON, or a text where it is none. Fails with kInvalidArgument.
 Status add_variable(ChatInputs& inputs, const std::string& assignment);
 

@@ -94,10 +94,7 @@ Command add_render(CLI::App& program) {
       ->type_name("FILE");
   app->add_flag("--no-generation-prompt", options->no_generation_prompt,
                 "Do not end with the beginning of the assistant's answer");
-  app->add_option("--var", options->variables,
-                  "A variable of the template: JSON, or a text where it is none; may be given several times")
-      ->type_name("NAME=VALUE")
-      ->allow_extra_args(false);
+  add_variables(*app, options->variables);
   add_text(*app, "--date", options->date, "The day that strftime_now() shows; else today")
       ->type_name("YYYY-MM-DD");
   app->callback([model, file] {

@@ -4,6 +4,7 @@
 #include <random>
 #include <utility>
 
+#include "cli/chat_inputs.h"
 #include "cli/flags.h"
 
 namespace soli::cli {
@@ -35,6 +36,7 @@ void add_chat_options(CLI::App& app, RunOptions& options) {
            "A chat template in a file, instead of the model's own; implies --chat")
       ->type_name("FILE")
       ->excludes(none);
+  add_variables(app, options.variables)->excludes(none);
 }
 
 void add_sampling_options(CLI::App& app, RunOptions& options) {

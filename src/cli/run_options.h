@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/model_options.h"
 #include "engine/request.h"
@@ -27,13 +28,14 @@ struct RunOptions {
   bool chat = false;         // asked for
   bool no_template = false;  // never
   std::optional<std::string> system;
-  std::string template_file;  // "": the model's own
+  std::string template_file;           // "": the model's own
+  std::vector<std::string> variables;  // of the template, NAME=VALUE
   bool json = false;
   bool routing = false;
   std::string routing_json;  // file to write, or ""
 
   /// Whether the prompt is a message, by what the command line says.
-  bool wants_chat() const { return chat || system || !template_file.empty(); }
+  bool wants_chat() const { return chat || system || !template_file.empty() || !variables.empty(); }
   bool wants_routing() const { return routing || !routing_json.empty(); }
 };
 

@@ -77,6 +77,13 @@ class ChatTest(CliTest):
         self.assertEqual(result["settings"]["chat_template"], str(path))
         self.assertEqual(result["tokens"], self.chat(self.model(BODY), "--chat")["tokens"])
 
+    def test_variables_of_the_template(self):
+        model = self.model("{% if enable_thinking is false %}no {% endif %}" + BODY)
+        thinking = self.chat(model, "--chat")
+        quick = self.chat(model, "--var", "enable_thinking=false")
+        self.assertGreater(quick["prompt_tokens"], thinking["prompt_tokens"])
+        self.check(soli("run", model, "-p", "x", "--var", "x"), ERROR, "--var 'x'", "NAME=VALUE")
+
     def test_plain_text_is_the_default_for_prompts(self):
         plain = self.chat(DEMO)
         for arguments in ([], ["--no-template"]):
@@ -109,7 +116,7 @@ class ChatTest(CliTest):
         self.check(soli("run", self.model(BODY), "-p", "word " * 300, "--chat"), ERROR, "room for 256")
 
     def test_what_does_not_go_together(self):
-        for arguments in (["--chat"], ["--system", "S"], ["--template", "x"]):
+        for arguments in (["--chat"], ["--system", "S"], ["--template", "x"], ["--var", "a=1"]):
             self.check(soli("run", DEMO, "-p", "x", "--no-template", *arguments), USAGE, "excludes")
         self.check(soli("run", DEMO, "-p", "x", "--template", ""), USAGE, "--template: '' is not a path")
 

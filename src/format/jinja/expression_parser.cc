@@ -167,11 +167,11 @@ Result<ExpressionPtr> ExpressionParser::signed_operand() {
 }
 
 Result<ExpressionPtr> ExpressionParser::unary(bool with_filter) {
-  Result<ExpressionPtr> node =
-      tokens_.is_operator("-") || tokens_.is_operator("+") ? signed_operand() : primary();
-  if (node) node = postfix(*std::move(node));
-  if (node && with_filter) node = filters_and_tests(*std::move(node));
-  return node;
+  const bool has_sign = tokens_.is_operator("-") || tokens_.is_operator("+");
+  SOLI_ASSIGN_OR_RETURN(ExpressionPtr node, has_sign ? signed_operand() : primary());
+  SOLI_ASSIGN_OR_RETURN(node, postfix(std::move(node)));
+  if (!with_filter) return node;
+  return filters_and_tests(std::move(node));
 }
 
 Result<ExpressionPtr> ExpressionParser::name(const Token& token) {

@@ -17,7 +17,8 @@ Result<Value> map(Context& context, const Value& subject, const Arguments& argum
     SOLI_ASSIGN_OR_RETURN(const Bound bound, bind("map", arguments, {"attribute", "default"}, 1));
     for (const Value& one : elements) {
       SOLI_ASSIGN_OR_RETURN(Value value, attribute_of(context, one, bound[0]));
-      mapped.push_back(value.is_undefined() && bound.has(1) ? bound[1] : std::move(value));
+      if (value.is_undefined() && bound.has(1)) value = bound[1];
+      mapped.push_back(std::move(value));
     }
     return context.list(std::move(mapped));
   }
