@@ -117,6 +117,7 @@ Result<Value> force_escape(Context& context, const Value& subject, const Argumen
 
 Result<Value> indent(Context& context, const Value& subject, const Arguments& arguments) {
   SOLI_ASSIGN_OR_RETURN(const Bound bound, bind("indent", arguments, {"width", "first", "blank"}));
+  if (subject.is_undefined()) return fail(ErrorKind::kInvalidArgument, "{}", subject.why_undefined());
   std::string indentation;
   if (bound[0].is_text()) {
     indentation = bound[0].bytes();

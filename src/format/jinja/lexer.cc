@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <optional>
 
 #include "base/utf8.h"
@@ -236,11 +237,13 @@ Status Lexer::take_number() {
   const char* const last = digits.data() + digits.size();
   const auto [stop, error] = is_float ? std::from_chars(digits.data(), last, token.number)
                                       : std::from_chars(digits.data(), last, token.integer, base);
-  if (error == std::errc::result_out_of_range) {
+  if (error == std::errc::result_out_of_range && is_float) {
+    token.number = std::strtod(digits.c_str(), nullptr);  // infinite, or 0
+  } else if (error == std::errc::result_out_of_range) {
     return fail_at(line_, ErrorKind::kLimit, "the number {} is beyond the 64 bits allowed",
                    printable(text.substr(0, end)));
   }
-  if (error != std::errc() || stop != last) {
+  if (error == std::errc::invalid_argument || stop != last) {
     return fail_at(line_, ErrorKind::kMalformed, "'{}' is no number", printable(text.substr(0, end)));
   }
   advance(end);
