@@ -52,6 +52,29 @@ SOLI_INLINE Eight spread_even_signs(I32 signs) {
 /// The same in plain C++: all eight bits.
 inline int even_signs(int seven) { return seven | (__builtin_parity(static_cast<unsigned>(seven)) << 7); }
 
+/// Of a part of 32 elements, IQ2_XXS and IQ3_XXS: seven sign bits for each eight, and four bits of scale on
+/// top.
+struct SignsAndScale {
+  uint8_t bytes[4];
+
+  int signs(int eight) const { return even_signs(static_cast<int>(bits() >> eight * 7) & 127); }
+  int scale() const { return static_cast<int>(bits() >> 28); }
+  /// Where they were zero.
+  void set_signs(int eight, int signs) { add(static_cast<uint32_t>(signs & 127) << eight * 7); }
+  void set_scale(int scale) { add(static_cast<uint32_t>(scale) << 28); }
+
+ private:
+  uint32_t bits() const {
+    uint32_t bits;
+    __builtin_memcpy(&bits, bytes, sizeof bits);
+    return bits;
+  }
+  void add(uint32_t more) {
+    more |= bits();
+    __builtin_memcpy(bytes, &more, sizeof more);
+  }
+};
+
 /// The bytes of an entry of eight elements.
 SOLI_INLINE Eight grid_of_8(const uint32_t* entries, const GridBytes& bytes, I32 index, Eight signs) {
   const I32 entry = S::gather(entries, index);

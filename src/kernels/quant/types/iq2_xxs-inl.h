@@ -11,30 +11,24 @@ struct IQ2_XXS : Iq2Numbers {
   static constexpr std::string_view kName = "IQ2_XXS";
   static constexpr uint32_t kGgufType = 16;
   static constexpr int kBlockElements = 256;
+  struct Part {
+    uint8_t q[4];
+    SignsAndScale rest;
+  };
   struct Block {
     half d_;
-    uint8_t parts[8][8];
+    Part parts[8];
 
     half d() const { return d_; }
-    int index(int g) const { return parts[g / 4][g % 4]; }
-    int signs(int g) const { return even_signs(bits(g / 4) >> g % 4 * 7 & 127); }
-    int scale(int part) const { return bits(part) >> 28 & 15; }
+    int index(int g) const { return parts[g / 4].q[g % 4]; }
+    int signs(int g) const { return parts[g / 4].rest.signs(g % 4); }
+    int scale(int part) const { return parts[part].rest.scale(); }
 
     void set_d(half d) { d_ = d; }
-    void set_index(int g, int index) { parts[g / 4][g % 4] = static_cast<uint8_t>(index); }
-    void set_signs(int g, int signs) { add_bits(g / 4, (signs & 127) << g % 4 * 7); }
+    void set_index(int g, int index) { parts[g / 4].q[g % 4] = static_cast<uint8_t>(index); }
+    void set_signs(int g, int signs) { parts[g / 4].rest.set_signs(g % 4, signs); }
     void set_scales(const uint8_t* s) {
-      for (int part = 0; part < 8; ++part) add_bits(part, s[part] << 28);
-    }
-
-    int32_t bits(int part) const {
-      int32_t bits;
-      __builtin_memcpy(&bits, parts[part] + 4, sizeof bits);
-      return bits;
-    }
-    void add_bits(int part, int32_t more) {
-      more |= bits(part);
-      __builtin_memcpy(parts[part] + 4, &more, sizeof more);
+      for (int part = 0; part < 8; ++part) parts[part].rest.set_scale(s[part]);
     }
   };
   static_assert(sizeof(Block) == 66);

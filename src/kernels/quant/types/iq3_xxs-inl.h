@@ -14,28 +14,18 @@ struct IQ3_XXS : GridNumbers<64> {
   struct Block {
     half d_;
     uint8_t q[64];
-    uint8_t parts[8][4];
+    SignsAndScale parts[8];
 
     half d() const { return d_; }
     int index(int i) const { return q[i]; }
-    int signs(int g) const { return even_signs(bits(g / 4) >> g % 4 * 7 & 127); }
-    int scale(int part) const { return bits(part) >> 28 & 15; }
+    int signs(int g) const { return parts[g / 4].signs(g % 4); }
+    int scale(int part) const { return parts[part].scale(); }
 
     void set_d(half d) { d_ = d; }
     void set_index(int i, int index) { q[i] = static_cast<uint8_t>(index); }
-    void set_signs(int g, int signs) { add_bits(g / 4, (signs & 127) << g % 4 * 7); }
+    void set_signs(int g, int signs) { parts[g / 4].set_signs(g % 4, signs); }
     void set_scales(const uint8_t* s) {
-      for (int part = 0; part < 8; ++part) add_bits(part, s[part] << 28);
-    }
-
-    int32_t bits(int part) const {
-      int32_t bits;
-      __builtin_memcpy(&bits, parts[part], sizeof bits);
-      return bits;
-    }
-    void add_bits(int part, int32_t more) {
-      more |= bits(part);
-      __builtin_memcpy(parts[part], &more, sizeof more);
+      for (int part = 0; part < 8; ++part) parts[part].set_scale(s[part]);
     }
   };
   static_assert(sizeof(Block) == 98);
