@@ -75,6 +75,12 @@ TEST(HfHostile, WrongTypesNameThePlace) {
             "model.merges[1] is 'ab'; it must be two tokens with one blank between");
   EXPECT_EQ(with("/model/merges/1", "a b c"),
             "model.merges[1] is 'a b c'; it must be two tokens with one blank between");
+  for (const char* half : {" ", "a ", " a"}) {
+    EXPECT_THAT(with("/model/merges/1", half), HasSubstr("it must be two tokens with one blank between"));
+  }
+  EXPECT_EQ(with("/model/merges/1", Json::array({"", ""})), "model.merges[1] has a text that is empty");
+  EXPECT_EQ(with("/model/merges/1", Json::array()), "model.merges[1] has 0 texts; a merge has two");
+  EXPECT_EQ(with("/model/merges/1", "#version: 0.2"), "no error") << "a comment, as in the older merges.txt";
   EXPECT_EQ(with("/model/merges/1", Json::array({"a"})), "model.merges[1] has 1 texts; a merge has two");
   EXPECT_EQ(with("/model/merges/1", Json::array({"a", "b", "c"})), "model.merges[1] has more than two texts");
   EXPECT_EQ(with("/model/merges/1", Json::array({"a", 1})),

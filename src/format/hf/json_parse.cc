@@ -163,7 +163,8 @@ class Reader final : public nlohmann::json_sax<json> {
       return true;
     }
     const size_t blank = text.find(' ');
-    if (blank == std::string_view::npos || text.find(' ', blank + 1) != std::string_view::npos) {
+    if (blank == std::string_view::npos || blank == 0 || blank + 1 == text.size() ||
+        text.find(' ', blank + 1) != std::string_view::npos) {
       return refuse(ErrorKind::kMalformed, "{} is '{}'; it must be two tokens with one blank between", path(),
                     printable(text));
     }
@@ -175,6 +176,7 @@ class Reader final : public nlohmann::json_sax<json> {
 
   bool half_merge(std::string_view text) {
     if (!fits(text)) return false;
+    if (text.empty()) return refuse(ErrorKind::kMalformed, "{} has a text that is empty", path());
     if (halves_ > 1) {
       return refuse(ErrorKind::kMalformed, "{} has more than two texts", path());
     }
