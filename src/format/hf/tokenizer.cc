@@ -63,8 +63,8 @@ class HuggingFaceTokenizer final : public VocabularyTokenizer {
         ids.push_back(fragment.id);
         continue;
       }
-      const std::string inner(fragment.span.of(text));
-      SOLI_RETURN_IF_ERROR(encode_normalized(inner, begins && fragment.span.begin == 0, ids));
+      std::string inner(fragment.span.of(text));
+      SOLI_RETURN_IF_ERROR(encode_normalized(std::move(inner), begins && fragment.span.begin == 0, ids));
     }
     return {};
   }
