@@ -98,8 +98,7 @@ AttentionSpec attention_spec(const TensorFile& file, const FamilyRules& rules, i
   spec.n_kv_heads = file.integer_or("attention.head_count_kv", spec.n_heads);
   spec.head_dim = file.integer_or("attention.key_length", file.integer("embedding_length") / spec.n_heads);
   spec.n_rotated = file.integer_or("rope.dimension_count", spec.head_dim);
-  // All of a head of gpt-oss rotates.
-  if (rules.architecture == std::string("gpt-oss")) spec.head_dim = spec.n_rotated;
+  if (rules.whole_head_rotates) spec.head_dim = spec.n_rotated;
   spec.value_dim = file.integer_or("attention.value_length", spec.head_dim);
   spec.latent_rank = file.integer_or("attention.kv_lora_rank", 0);
   if (spec.latent_rank > 0) {

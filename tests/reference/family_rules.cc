@@ -20,6 +20,7 @@ constexpr FamilyRules kRules[] = {
      .scale_by_key = true},
     {.architecture = "gpt-oss",
      .gating = Gating::kSoftmaxChosen,
+     .whole_head_rotates = true,
      .window_on_even_layers = true,
      .clamped_activation = true},
     {.architecture = "phimoe", .renormalise = Renormalise::kAlways},

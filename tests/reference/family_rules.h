@@ -24,6 +24,7 @@ struct FamilyRules {
   Renormalise renormalise = Renormalise::kNever;  // weights of the chosen sum to 1
   bool scale_by_key = false;                      // expert_weights_scale is read
   bool norm_after_rope = false;                   // of queries and keys
+  bool whole_head_rotates = false;                // rope.dimension_count is the size of a head
   bool window_on_even_layers = false;             // attention.sliding_window is read
   bool clamped_activation = false;                // that of gpt-oss
 };

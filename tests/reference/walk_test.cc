@@ -128,7 +128,9 @@ TEST_P(Walk, EngineAndReferenceAgree) {
 
 INSTANTIATE_TEST_SUITE_P(Families, Walk,
                          testing::Values("llama", "qwen2", "qwen3", "qwen2moe", "qwen3moe", "olmoe",
-                                         "deepseek2", "gpt-oss", "glm4moe", "phimoe"),
+                                         "deepseek2", "gpt-oss", "glm4moe", "phimoe", "dots1", "minimax-m2",
+                                         "ernie4_5-moe", "hunyuan-moe", "bailingmoe2", "granitemoe",
+                                         "qwen3vlmoe"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace_if(
