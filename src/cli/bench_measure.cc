@@ -139,11 +139,11 @@ class Bench {
       show(fmt::format("decode of {}", n_sequences));
       SOLI_ASSIGN_OR_RETURN(DecodeBatch batch, workbench_.start_decode(n_sequences));
       const int64_t read_before = expert_bytes_read();
-      int64_t n_positions = 0;
-      probe_.take();  // of reading the prompts
+      int64_t n_keys = 0;  // seen in a layer, over all layers
+      probe_.take();       // of reading the prompts
       const Stopwatch watch;
       for (int64_t step = 0; step < options_.generate; ++step) {
-        n_positions += batch.n_positions();
+        n_keys += batch.keys_seen(work_.spec());
         SOLI_RETURN_IF_ERROR(batch.step());
       }
       const double steps_per_s = static_cast<double>(options_.generate) / watch.seconds();
@@ -151,7 +151,7 @@ class Bench {
       step_rates.push_back(steps_per_s);
       token_rates.push_back(steps_per_s * static_cast<double>(n_sequences));
       touched += static_cast<double>(expert_bytes_read() - read_before);
-      kv += static_cast<double>(n_positions * work_.position_bytes());
+      kv += static_cast<double>(n_keys * (work_.position_bytes() / work_.spec().n_layers));
       ++n_done_;
     }
     probed_.push_back({ProbedWork::Kind::kDecode, n_sequences, probed});

@@ -69,6 +69,12 @@ int64_t DecodeBatch::n_positions() const {
   return n;
 }
 
+int64_t DecodeBatch::keys_seen(const ModelSpec& spec) const {
+  int64_t n = 0;
+  for (const Running& sequence : sequences_) n += spec.keys_seen(sequence.n_tokens - 1);
+  return n;
+}
+
 int64_t Workbench::decode_positions(int64_t n_sequences, int64_t n_steps, int64_t chunk_rows) {
   const int64_t rows_left = std::max<int64_t>(1, chunk_rows - n_sequences + 1);
   const int64_t prompt_steps = (n_sequences * kDecodePromptTokens + rows_left - 1) / rows_left;

@@ -34,6 +34,8 @@ class DecodeBatch {
   int64_t n_sequences() const { return static_cast<int64_t>(sequences_.size()); }
   /// Positions of all sequences whose keys and values the next step meets, its own included.
   int64_t n_positions() const;
+  /// The keys of them that it sees, over all layers: fewer where layers have windows.
+  int64_t keys_seen(const ModelSpec& spec) const;
 
  private:
   friend class Workbench;
