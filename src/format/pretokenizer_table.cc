@@ -26,6 +26,12 @@
 #define CAPITALISED_WORD R"([^\r\n\p{L}\p{N}]?)" UPPER "*" LOWER "++"
 #define UPPER_CASE_WORD R"([^\r\n\p{L}\p{N}]?)" UPPER "++" LOWER "*+"
 
+// The same, all in a class each since they are written as what they are not: Chinese characters stand apart.
+#define CHINESE R"(\p{sc:Han})"
+#define NO_LETTER_OR_MARK R"(\p{C}\p{N}\p{P}\p{S}\p{Z})"
+#define UPPER_NOT_CHINESE "[^" NO_LETTER_OR_MARK R"(\p{Ll})" CHINESE "]"
+#define LOWER_NOT_CHINESE "[^" NO_LETTER_OR_MARK R"(\p{Lu}\p{Lt})" CHINESE "]"
+
 // The cased letters that DeepSeek's first tokenizer lists: those of Unicode 11 in some scripts.
 #define LISTED_LETTERS                                                                          \
   R"(A-Za-z\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}\x{1BC}-\x{1BF}\x{1C4}-\x{293})"       \
@@ -79,6 +85,11 @@ const std::vector<PretokenizerEntry>& pretokenizer_table() {
                                      R"()?+|\p{N}{1,3}+|)" OTHER_CHARACTERS
                                      R"([\r\n/]*+|)" BLANKS_TO_LAST_NEWLINE "|" BLANKS_BEFORE_A_WORD "|" BLANK
                                      "++"}},
+      {.names = {"kimi-k2"},
+       .patterns = {CHINESE R"(++|[^\r\n\p{L}\p{N}]?)" UPPER_NOT_CHINESE "*" LOWER_NOT_CHINESE
+                            "++(?:" CONTRACTION R"()?+|[^\r\n\p{L}\p{N}]?)" UPPER_NOT_CHINESE
+                            "++" LOWER_NOT_CHINESE "*+(?:" CONTRACTION R"()?+|\p{N}{1,3}+|)" OTHER_CHARACTERS
+                            R"([\r\n]*+|)" BLANKS_TO_LAST_NEWLINE "|" BLANKS_BEFORE_A_WORD "|" BLANK "++"}},
       {.names = {"tekken"},
        .patterns = {CAPITALISED_WORD "|" UPPER_CASE_WORD R"(|\p{N}|)" OTHER_CHARACTERS
                                      R"([\r\n/]*+|)" BLANKS_TO_LAST_NEWLINE "|" BLANKS_BEFORE_A_WORD "|" BLANK

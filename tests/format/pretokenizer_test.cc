@@ -51,6 +51,10 @@ TEST(Pretokenizer, ChineseAndEmoji) {
   EXPECT_EQ(words("deepseek-v3", "我爱apple。"), (Words{"我爱", "apple", "。"}));
   EXPECT_EQ(words("qwen2", "👨\u200D👩 x"), (Words{"👨\u200D👩", " x"}));
   EXPECT_EQ(words("deepseek-llm", "中文abc123"), (Words{"中文", "abc", "123"}));
+  // Kimi K2 takes Chinese characters apart from other letters, kana and hangul among them.
+  EXPECT_EQ(words("kimi-k2", "ABC中文 don't Don'T 12345々〇あ한"),
+            (Words{"ABC", "中文", " don't", " Don'T", " ", "123", "45", "々〇", "あ한"}));
+  EXPECT_EQ(words("kimi-k2", "!中 中\n\n(Abc) é́"), (Words{"!", "中", " ", "中", "\n\n", "(Abc", ")", " é́"}));
 }
 
 TEST(Pretokenizer, TheWordsEndToEndAreTheText) {
