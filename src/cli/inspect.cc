@@ -83,7 +83,7 @@ Command add_inspect(CLI::App& program) {
       app->add_flag("--machine", options->machine, "Show and measure this machine instead");
   machine->excludes(model);
   app->add_flag("--json", options->json, "Print one JSON object");
-  app->add_flag("--tensors", options->tensors, "List every tensor");
+  app->add_flag("--tensors", options->tensors, "List every tensor")->needs(model);
   add_integer(*app, "-t,--threads", options->n_threads, {0, ThreadTeam::kMaxThreads},
               "Threads that are measured together; 0: one per core that this process may use")
       ->needs(machine);

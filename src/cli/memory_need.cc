@@ -3,6 +3,7 @@
 #include "base/slab.h"
 #include "base/units.h"
 #include "experts/local_executor.h"
+#include "experts/resident_store.h"
 #include "model/kv_layout.h"
 #include "model/weight_loader.h"
 #include "model/workspace.h"
@@ -34,8 +35,9 @@ Result<WeightBytes> count_weight_bytes(const ModelFile& file, Runtime& runtime) 
     }
   }
   SOLI_ASSIGN_OR_RETURN(const int64_t experts, expert_bytes(file, runtime));
-  return WeightBytes{Slab::charged_bytes(loader.packed_bytes()) + Slab::charged_bytes(transposed_bytes),
-                     Slab::charged_bytes(experts)};
+  return WeightBytes{
+      Slab::charged_bytes(loader.packed_bytes()) + Slab::charged_bytes(transposed_bytes),
+      Slab::charged_bytes(experts) + Slab::charged_bytes(ResidentExpertStore::bias_bytes(file))};
 }
 
 Result<MemoryNeed> count_memory_need(const ModelFile& file, Runtime& runtime, const EngineOptions& options,

@@ -47,11 +47,8 @@ std::string describe_attention(const ModelSpec& spec) {
                         spec.n_heads, spec.latent_key_dim, spec.latent_rank, spec.rope_dims)
           : fmt::format("{} heads of {}, {} for keys and values", spec.n_heads, spec.head_dim,
                         spec.n_kv_heads);
-  if (spec.sliding_window > 0) {
-    int64_t n = 0;
-    for (int64_t layer = 0; layer < spec.n_layers; ++layer) n += spec.has_window(layer) ? 1 : 0;
-    text += fmt::format("; {} layers see a window of {}", n, spec.sliding_window);
-  }
+  if (spec.sliding_window > 0)
+    text += fmt::format("; {} layers see a window of {}", spec.n_window_layers(), spec.sliding_window);
   return text;
 }
 

@@ -14,7 +14,8 @@ std::optional<std::string_view> effective_precision(const kernels::KernelTable& 
 
 std::vector<uint32_t> matrix_types(const ModelFile& file) {
   std::set<uint32_t> types;
-  for (const BoundLinear& linear : file.linears()) types.insert(linear.weight.tensor->type);
+  for (const BoundLinear& linear : file.linears())
+    types.insert(linear.transposed ? uint32_t{kGgmlF32} : linear.weight.tensor->type);
   for (int64_t layer = 0; layer < file.spec().n_layers; ++layer) {
     for (const std::vector<TensorRows>& matrices : file.experts(layer)) {
       for (const TensorRows& rows : matrices) types.insert(rows.tensor->type);

@@ -60,9 +60,10 @@ Status check_policy(const ModelSpec& spec, int64_t experts_per_token) {
     return fail(ErrorKind::kInvalidArgument, "--experts-per-token {}: this is a dense model",
                 experts_per_token);
   }
-  if (experts_per_token > spec.router.n_experts) {
-    return fail(ErrorKind::kInvalidArgument, "--experts-per-token {}: the model has {} experts per layer",
-                experts_per_token, spec.router.n_experts);
+  if (experts_per_token > spec.router.n_reachable()) {
+    return fail(ErrorKind::kInvalidArgument,
+                "--experts-per-token {}: a token can choose among {} of the {} experts per layer",
+                experts_per_token, spec.router.n_reachable(), spec.router.n_experts);
   }
   print_note("soli: --experts-per-token {} is lossy: the model was trained with {}\n", experts_per_token,
              spec.router.experts_per_token);

@@ -89,7 +89,8 @@ Status Engine::validate(const RoutingPolicy& policy) const {
     return fail(ErrorKind::kInvalidArgument,
                 "a routing policy needs a model with experts, and this one is dense");
   }
-  const int64_t most = std::max(options_.max_experts_per_token, router.experts_per_token);
+  const int64_t most =
+      std::min(std::max(options_.max_experts_per_token, router.experts_per_token), router.n_reachable());
   if (policy.experts_per_token < 0 || policy.experts_per_token > most) {
     return fail(ErrorKind::kInvalidArgument,
                 "experts per token: {} is not allowed; 1 to {}, or 0 for the model's own {}",

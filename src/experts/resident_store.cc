@@ -1,7 +1,10 @@
 #include "experts/resident_store.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
+
+#include "model/parameters.h"
 
 namespace soli {
 namespace {
@@ -26,7 +29,10 @@ Result<std::vector<size_t>> plan_experts(const ModelFile& file, WeightLoader& lo
 }  // namespace
 
 ResidentExpertStore::ResidentExpertStore(const ModelSpec& spec) : n_experts_(spec.router.n_experts) {
-  const auto n = static_cast<size_t>(spec.n_layers * n_experts_);
+  int64_t n_moe_layers = 0;
+  for (int64_t layer = 0; layer < spec.n_layers; ++layer)
+    moe_layer_.push_back(spec.is_moe_layer(layer) ? n_moe_layers++ : -1);
+  const auto n = static_cast<size_t>(n_moe_layers * n_experts_);
   experts_.resize(n);
   reads_ = std::make_unique<std::atomic<int64_t>[]>(n);
 }
@@ -51,27 +57,38 @@ Result<std::unique_ptr<ResidentExpertStore>> ResidentExpertStore::load(const Mod
         for (PackedMatrix* matrix : {&expert.gate, &expert.up, &expert.down})
           *matrix = loader.matrix(numbers[next++]);
       }
-      SOLI_RETURN_IF_ERROR(store->load_biases(file, runtime, layer));
     }
-    return {};
+    return store->load_biases(file, runtime);
   };
   if (Status status = load_all(); !status) return in_context(file.gguf().path(), std::move(status).error());
   return store;
 }
 
-Status ResidentExpertStore::load_biases(const ModelFile& file, Runtime& runtime, int64_t layer) {
+int64_t ResidentExpertStore::bias_bytes(const ModelFile& file) {
+  int64_t n = 0;
+  for (int64_t layer = 0; layer < file.spec().n_layers; ++layer) {
+    n += file.spec().router.n_experts * expert_bias_size(file, layer).bytes;
+  }
+  return n;
+}
+
+Status ResidentExpertStore::load_biases(const ModelFile& file, Runtime& runtime) {
   constexpr std::array<std::span<const float> ExpertWeights::*, kExpertMatrices> kMembers = {
       &ExpertWeights::gate_bias, &ExpertWeights::up_bias, &ExpertWeights::down_bias};
-  for (size_t m = 0; m < kMembers.size(); ++m) {
-    const GgufTensor* const tensor = file.expert_biases(layer)[m];
-    if (tensor == nullptr) continue;
-    const int64_t n_rows = tensor->dims[0];
-    SOLI_ASSIGN_OR_RETURN(std::vector<float> values,
-                          read_floats(file.gguf(), runtime.kernels(), {tensor, 0, n_experts_, n_rows}));
-    biases_.push_back(std::move(values));
-    for (int64_t e = 0; e < n_experts_; ++e) {
-      experts_[index(layer, e)].*kMembers[m] =
-          std::span(biases_.back()).subspan(static_cast<size_t>(e * n_rows), static_cast<size_t>(n_rows));
+  const int64_t n_bytes = bias_bytes(file);
+  if (n_bytes == 0) return {};
+  SOLI_ASSIGN_OR_RETURN(biases_, Slab::allocate(runtime.budget(), "experts", n_bytes));
+  auto* target = reinterpret_cast<float*>(biases_.data());
+  for (int64_t layer = 0; layer < file.spec().n_layers; ++layer) {
+    for (size_t m = 0; m < kMembers.size(); ++m) {
+      const GgufTensor* const tensor = file.expert_biases(layer)[m];
+      if (tensor == nullptr) continue;
+      const int64_t n_rows = tensor->dims[0];
+      SOLI_ASSIGN_OR_RETURN(const std::vector<float> values,
+                            read_floats(file.gguf(), runtime.kernels(), {tensor, 0, n_experts_, n_rows}));
+      std::copy(values.begin(), values.end(), target);
+      for (int64_t e = 0; e < n_experts_; ++e, target += n_rows)
+        experts_[index(layer, e)].*kMembers[m] = {target, static_cast<size_t>(n_rows)};
     }
   }
   return {};
@@ -88,6 +105,7 @@ Status ResidentExpertStore::stream(int64_t layer, std::span<const int32_t> ids, 
 }
 
 int64_t ResidentExpertStore::reads(int64_t layer, int64_t expert) const {
+  if (moe_layer_[static_cast<size_t>(layer)] < 0) return 0;
   return reads_[index(layer, expert)].load(std::memory_order_relaxed);
 }
 

@@ -8,6 +8,7 @@
 namespace soli {
 
 /// How a KV page is laid out: kKvPagePositions positions of one sequence, all layers one after the other.
+/// With latent attention the latent vector is there twice, as a key, packed by lanes, and as a value.
 struct KvLayout {
   KvShape shape;  // of one layer
   int64_t n_layers = 0;

@@ -1,5 +1,6 @@
 #include "model/model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -81,7 +82,7 @@ Rope Model::rope(int64_t context_length) const {
   if (spec.position_scaling == PositionScaling::kYarn) {
     scaling.kind = RopeScaling::Kind::kYarn;
     // Peng et al. 2023, section 3.4; DeepSeek scales the product of query and key instead.
-    if (spec.yarn_log_multiplier == 0) magnitude *= 1 + 0.1 * std::log(spec.rope_scale);
+    if (spec.yarn_log_multiplier == 0) magnitude *= 1 + 0.1 * std::log(std::max(1.0, spec.rope_scale));
   } else if (spec.position_scaling == PositionScaling::kLongRope) {
     factors = context_length > original ? global_.rope_long_frequencies : global_.rope_short_frequencies;
   }

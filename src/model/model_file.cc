@@ -1,6 +1,7 @@
 #include "model/model_file.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "base/utf8.h"
@@ -281,13 +282,20 @@ class Binder {
     for (const std::string& pattern : file_.family_->ignored) {
       for (int64_t layer = 0; layer < spec_.n_layers; ++layer) claim(find(tensor_name(pattern, layer)));
     }
-    const int64_t end = spec_.n_layers + spec_.n_prediction_layers;
-    for (int64_t layer = spec_.n_layers; layer < end; ++layer) {
-      const std::string prefix = fmt::format("blk.{}.", layer);
-      for (const GgufTensor& tensor : file_.gguf_.tensors()) {
-        if (tensor.name.starts_with(prefix)) claim(&tensor);
-      }
+    for (const GgufTensor& tensor : file_.gguf_.tensors()) {
+      const int64_t layer = layer_of(tensor.name);
+      if (layer >= spec_.n_layers && layer < spec_.n_layers + spec_.n_prediction_layers) claim(&tensor);
     }
+  }
+
+  /// The layer in "blk.12.rest", or -1.
+  static int64_t layer_of(std::string_view name) {
+    constexpr std::string_view kPrefix = "blk.";
+    if (!name.starts_with(kPrefix)) return -1;
+    int64_t layer = -1;
+    const char* const end = name.data() + name.size();
+    const auto [dot, error] = std::from_chars(name.data() + kPrefix.size(), end, layer);
+    return error == std::errc() && dot != end && *dot == '.' ? layer : -1;
   }
 
   Status refuse_leftovers() const {

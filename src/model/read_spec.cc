@@ -13,7 +13,11 @@ constexpr double kMinRopeBase = 1e-6;
 constexpr double kMaxRopeBase = 1e12;
 constexpr double kMinRopeScale = 1e-6;
 constexpr double kMaxRopeScale = 1e6;
+constexpr double kMinScale = 1e-6;
 constexpr double kMaxScale = 1e6;
+// Keys that change what a model computes, and that soli does not compute.
+constexpr std::string_view kNotComputed[] = {"attention.temperature_scale", "attn_logit_softcapping",
+                                             "final_logit_softcapping", "router_logit_softcapping"};
 
 Status read_gating(const GgufMetadata& metadata, const std::string& key, Gating& gating) {
   SOLI_ASSIGN_OR_RETURN(const uint64_t number, metadata.get_uint(key));
@@ -186,11 +190,10 @@ Status finish_router(ModelSpec& spec) {
   }
   SOLI_RETURN_IF_ERROR(
       check_range(spec, "expert_group_used_count", router.n_groups_used, 1, router.n_groups));
-  const int64_t n_reachable = router.n_experts / router.n_groups * router.n_groups_used;
-  if (router.experts_per_token > n_reachable) {
+  if (router.experts_per_token > router.n_reachable()) {
     return fail(ErrorKind::kMalformed,
                 "{}.expert_used_count: {} is not allowed; the groups that take part have {} experts",
-                spec.architecture, router.experts_per_token, n_reachable);
+                spec.architecture, router.experts_per_token, router.n_reachable());
   }
   return {};
 }
@@ -221,11 +224,23 @@ Status finish_feed_forward(ModelSpec& spec) {
   return finish_router(spec);
 }
 
-/// Factors that a few families have.
-Status check_scales(const ModelSpec& spec) {
+/// Factors that a few families have; 0 stands for "none" in files.
+Status finish_scales(ModelSpec& spec) {
+  if (spec.embedding_scale == 0) spec.embedding_scale = 1;
+  if (spec.residual_scale == 0) spec.residual_scale = 1;
   SOLI_RETURN_IF_ERROR(check_range(spec, "embedding_scale", spec.embedding_scale, -kMaxScale, kMaxScale));
   SOLI_RETURN_IF_ERROR(check_range(spec, "residual_scale", spec.residual_scale, -kMaxScale, kMaxScale));
-  return check_range(spec, "logit_scale", spec.logit_scale, kMinRopeScale, kMaxScale);
+  return check_range(spec, "logit_scale", spec.logit_scale, kMinScale, kMaxScale);
+}
+
+Status refuse_what_is_not_computed(const GgufMetadata& metadata, const ModelSpec& spec) {
+  for (const std::string_view suffix : kNotComputed) {
+    const std::string key = fmt::format("{}.{}", spec.architecture, suffix);
+    if (!metadata.has(key)) continue;
+    SOLI_ASSIGN_OR_RETURN(const double value, metadata.get_float(key));
+    if (value != 0) return fail(ErrorKind::kUnsupported, "{}: {} is not supported; 0 (none) is", key, value);
+  }
+  return {};
 }
 
 }  // namespace
@@ -236,11 +251,12 @@ Result<ModelSpec> read_spec(const GgufFile& gguf, const Family& family) {
   for (const KeySlot& slot : family.keys) SOLI_RETURN_IF_ERROR(read_key(metadata, slot, spec));
   SOLI_ASSIGN_OR_RETURN(const std::string_view name, metadata.get_string_or("general.name", ""));
   spec.name = name;
+  SOLI_RETURN_IF_ERROR(refuse_what_is_not_computed(metadata, spec));
   SOLI_RETURN_IF_ERROR(check_sizes(spec));
   SOLI_RETURN_IF_ERROR(finish_attention(family, spec));
   SOLI_RETURN_IF_ERROR(finish_rope(metadata, family, spec));
   SOLI_RETURN_IF_ERROR(finish_feed_forward(spec));
-  SOLI_RETURN_IF_ERROR(check_scales(spec));
+  SOLI_RETURN_IF_ERROR(finish_scales(spec));
   return spec;
 }
 

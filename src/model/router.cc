@@ -104,24 +104,32 @@ void keep_best_groups(const RouterSpec& spec, const SelectScratch& scratch) {
   }
 }
 
-/// How many of the row's ordered experts its policy keeps.
+/// Keeps of the row's ordered experts those that its policy lets pass, at the front of `order`, and returns
+/// how many they are. A bias of selection may have put an expert of a lower score before one of a higher.
 int64_t apply_policy(const RouterSpec& spec, const RoutingPolicy& policy, const float* scores,
-                     std::span<const int32_t> order) {
+                     std::span<int32_t> order) {
   const int64_t k = policy.experts_per_token == 0 ? spec.experts_per_token
-                                                  : std::min(policy.experts_per_token, spec.n_experts);
+                                                  : std::min(policy.experts_per_token, spec.n_reachable());
   if (policy.relative_threshold <= 0) return k;
-  const double least = policy.relative_threshold * static_cast<double>(scores[order[0]]);
+  const auto score_of = [&](int32_t expert) { return static_cast<double>(scores[expert]); };
+  double best = score_of(order[0]);
+  for (const int32_t expert : order.first(static_cast<size_t>(k))) best = std::max(best, score_of(expert));
   int64_t kept = std::min(k, policy.k_min);
-  while (kept<k&& static_cast<double>(scores[order[static_cast<size_t>(kept)]])> least) ++kept;
+  for (int64_t i = kept; i < k; ++i) {
+    const int32_t expert = order[static_cast<size_t>(i)];
+    if (score_of(expert) > policy.relative_threshold * best) order[static_cast<size_t>(kept++)] = expert;
+  }
   return kept;
 }
 
 /// softmax of the chosen experts' logits.
 void softmax_of_chosen(const float* logits, std::span<const int32_t> ids, std::span<float> weights) {
   double sum = 0;
+  float largest = logits[ids[0]];
+  for (const int32_t id : ids) largest = std::max(largest, logits[id]);
   for (size_t i = 0; i < ids.size(); ++i) {
-    weights[i] = static_cast<float>(
-        std::exp(static_cast<double>(logits[ids[i]]) - static_cast<double>(logits[ids[0]])));
+    weights[i] =
+        static_cast<float>(std::exp(static_cast<double>(logits[ids[i]]) - static_cast<double>(largest)));
     sum += static_cast<double>(weights[i]);
   }
   for (float& weight : weights) weight = static_cast<float>(static_cast<double>(weight) / sum);
@@ -148,7 +156,7 @@ void weigh(const RouterSpec& spec, const float* logits, const float* scores, std
 
 /// How many experts a row may choose at most.
 int64_t k_max_of(const RouterSpec& spec, const RoutingPolicy& policy) {
-  return std::max(spec.experts_per_token, std::min(policy.experts_per_token, spec.n_experts));
+  return std::max(spec.experts_per_token, std::min(policy.experts_per_token, spec.n_reachable()));
 }
 
 void select_row(const RouterSpec& spec, std::span<const float> selection_bias, const RoutingPolicy& policy,

@@ -35,6 +35,8 @@ struct RouterSpec {
   int64_t n_groups = 1;       // experts stand in groups of n_experts / n_groups
   int64_t n_groups_used = 1;  // only the best groups, by the sum of their two best scores, take part
 
+  /// Experts that a token can choose among: those of the groups that take part.
+  int64_t n_reachable() const { return n_experts / n_groups * n_groups_used; }
   bool operator==(const RouterSpec&) const = default;
 };
 
@@ -98,6 +100,7 @@ struct ModelSpec {
     return is_moe() ? n_layers / moe_layer_step - n_leading_dense_layers / moe_layer_step : 0;
   }
   bool is_latent() const { return latent_rank > 0; }
+  int64_t n_window_layers() const;
   bool has_window(int64_t layer) const {
     return sliding_window > 0 && layer % window_period < window_period - 1;
   }

@@ -124,8 +124,7 @@ Status check_router(const RouterSpec& router) {
                 router.n_groups, router.n_experts);
   }
   SOLI_RETURN_IF_ERROR(check_range("n_groups_used", router.n_groups_used, 1, router.n_groups));
-  const int64_t n_reachable = router.n_experts / router.n_groups * router.n_groups_used;
-  SOLI_RETURN_IF_ERROR(check_range("experts_per_token", router.experts_per_token, 1, n_reachable));
+  SOLI_RETURN_IF_ERROR(check_range("experts_per_token", router.experts_per_token, 1, router.n_reachable()));
   return check_range("weight_scale", router.weight_scale, -1e6, 1e6);
 }
 
@@ -137,8 +136,10 @@ Status check_shared_experts(const Family& family, ModelSpec& spec) {
   SOLI_RETURN_IF_ERROR(check_range("shared_expert_width", spec.shared_expert_width, has_gate ? 1 : 0,
                                    has_shared ? kMaxWidth : 0));
   if (!counts) return {};
+  SOLI_RETURN_IF_ERROR(check_range("n_shared_experts", spec.n_shared_experts, 0, kMaxExperts));
   if (spec.n_shared_experts == 0) spec.n_shared_experts = spec.shared_expert_width / spec.expert_width;
   if (spec.shared_expert_width == 0) spec.shared_expert_width = spec.n_shared_experts * spec.expert_width;
+  SOLI_RETURN_IF_ERROR(check_range("shared_expert_width", spec.shared_expert_width, 0, kMaxWidth));
   if (spec.shared_expert_width == spec.n_shared_experts * spec.expert_width) return {};
   return fail(ErrorKind::kInvalidArgument,
               "shared_expert_width: {} is not allowed with expert_width {}; a multiple of it",
@@ -238,9 +239,11 @@ Status set_synth_key(SynthOptions& options, std::string_view key, std::string_vi
   const Family* family = find_family(options.spec.architecture);
   SOLI_CHECK(family != nullptr, "architecture {}", options.spec.architecture);
   if (key == "rope.scaling.type") return set_position_scaling(value, options.spec.position_scaling);
-  const auto slot = std::find_if(family->keys.begin(), family->keys.end(),
-                                 [&](const KeySlot& each) { return each.suffix == key; });
-  if (slot != family->keys.end()) return set_field(key, value, slot->field, options.spec);
+  // A key may fill two fields.
+  for (const KeySlot& slot : family->keys) {
+    if (slot.suffix == key) SOLI_RETURN_IF_ERROR(set_field(key, value, slot.field, options.spec));
+  }
+  if (has_key(*family, key)) return {};
   std::vector<std::string_view> names = {"rope.scaling.type"};
   for (const KeySlot& each : family->keys) names.push_back(each.suffix);
   return fail(ErrorKind::kInvalidArgument, "key: '{}' is not one of the family {}; these are: {}",

@@ -30,6 +30,15 @@ Work work_of(const TensorRows& rows, const kernels::KernelTable& kernels, Activa
   return work;
 }
 
+Work work_of(const BoundLinear& linear, const kernels::KernelTable& kernels,
+             ActivationPrecision activations) {
+  if (!linear.transposed) return work_of(linear.weight, kernels, activations);
+  Work work;  // in memory it is of floats
+  work.weight_bytes = linear.weight.elements() * static_cast<int64_t>(sizeof(float));
+  work.weight_operations[static_cast<size_t>(Arithmetic::kF32)] = 2 * linear.weight.elements();
+  return work;
+}
+
 Phase phase_of(Part part) {
   switch (part) {
     case Part::kAttention:
@@ -119,7 +128,7 @@ StepWork::StepWork(const ModelFile& file, const kernels::KernelTable& kernels,
     if (is_embedding) embedding_row_bytes_ = linear.weight.tensor->row_bytes();
     if (is_embedding && !file.output_is_tied()) continue;
     Work& work = shared(is_embedding ? Phase::kHead : phase_of(*linear.slot));
-    work += work_of(linear.weight, kernels, activations);
+    work += work_of(linear, kernels, activations);
     if (linear.bias != nullptr) work.weight_bytes += linear.weight.rows * static_cast<int64_t>(sizeof(float));
   }
   for (const BoundVector& vector : file.vectors()) {

@@ -108,17 +108,12 @@ void linear_group(OpContext& context, std::span<const Linear* const> linears, Ma
   });
 }
 
-void linear_per_head(OpContext& context, std::span<const Linear> heads, MatrixView<const float> x,
-                     MatrixView<float> y) {
+namespace {
+
+/// linear_per_head() of some tokens.
+void some_per_head(OpContext& context, std::span<const Linear> heads, const FormSet& forms,
+                   MatrixView<const float> x, MatrixView<float> y) {
   const auto n_heads = static_cast<int64_t>(heads.size());
-  SOLI_CHECK(n_heads > 0 && x.rows % n_heads == 0, "{} rows for {} heads", x.rows, n_heads);
-  FormSet forms;
-  for (const Linear& head : heads) {
-    check_shapes(head, x, y);
-    SOLI_CHECK(head.weight.rows == heads[0].weight.rows);
-    forms.insert(form_of(context, head.weight));
-  }
-  if (x.rows == 0) return;
   const int64_t n_tokens = x.rows / n_heads;
   auto* const rows_of_heads = context.work_list.take<int32_t>(x.rows);  // [heads][tokens]
   for (int64_t i = 0; i < x.rows; ++i)
@@ -139,6 +134,27 @@ void linear_per_head(OpContext& context, std::span<const Linear> heads, MatrixVi
           begin += n;
         }
       });
+}
+
+}  // namespace
+
+void linear_per_head(OpContext& context, std::span<const Linear> heads, MatrixView<const float> x,
+                     MatrixView<float> y) {
+  const auto n_heads = static_cast<int64_t>(heads.size());
+  SOLI_CHECK(n_heads > 0 && x.rows % n_heads == 0, "{} rows for {} heads", x.rows, n_heads);
+  FormSet forms;
+  for (const Linear& head : heads) {
+    check_shapes(head, x, y);
+    SOLI_CHECK(head.weight.rows == heads[0].weight.rows);
+    forms.insert(form_of(context, head.weight));
+  }
+  // So that the converted rows of all heads stay small beside the activations themselves.
+  constexpr int64_t kMostRows = 32 * 1024;
+  const int64_t most = std::max<int64_t>(1, kMostRows / n_heads) * n_heads;
+  for (int64_t row = 0; row < x.rows; row += most) {
+    const int64_t n = std::min(most, x.rows - row);
+    some_per_head(context, heads, forms, x.row_range(row, n), y.row_range(row, n));
+  }
 }
 
 void dequantize_row(const PackedMatrix& matrix, int64_t row, std::span<float> out) {

@@ -268,6 +268,15 @@ TEST_F(ModelFiles, RopeScalingThatIsNotComputedIsRefused) {
   EXPECT_EQ(open(none)->spec().rope_scale, 4);
 }
 
+TEST_F(ModelFiles, WhatWouldChangeTheResultAndIsNotComputedIsRefused) {
+  GgufRewrite file = golden("deepseek2-v3");
+  file.set("deepseek2.attention.temperature_scale", of_double(0.1));
+  const Error error = error_of(file);
+  EXPECT_EQ(error.kind, ErrorKind::kUnsupported);
+  EXPECT_THAT(error.message, HasSubstr("deepseek2.attention.temperature_scale: 0.1"));
+  EXPECT_TRUE(open(file.set("deepseek2.attention.temperature_scale", of_double(0))));
+}
+
 TEST_F(ModelFiles, TransposedExpertsAreNotFixedByTheirShape) {
   for (const char* matrix : {"gate", "up", "down"}) {
     GgufRewrite file = golden("mixtral");

@@ -120,6 +120,33 @@ TEST_P(Router, OneExpertRenormalisedWeighsExactlyOne) {
   }
 }
 
+TEST_P(Router, TheRelativeThresholdGoesByScoresWithoutTheBias) {
+  // Sigmoids are .881 .731 .5 .269; the bias puts the worst one first, and it stays only as the one that
+  // k_min keeps.
+  const RouterSpec spec = {.experts_per_token = 4, .gating = Gating::kSigmoid};
+  const std::vector<float> bias = {0, 0, 0, 5};
+  const auto chosen = [&](double threshold) {
+    return route(spec, {{2, 1, 0, -1}}, bias, {.relative_threshold = threshold}).front().ids;
+  };
+  EXPECT_THAT(chosen(0.2), ElementsAre(3, 0, 1, 2));
+  EXPECT_THAT(chosen(0.7), ElementsAre(3, 0, 1));
+  EXPECT_THAT(chosen(0.99), ElementsAre(3, 0));
+}
+
+TEST_P(Router, ABiasMayPutASmallLogitFirst) {
+  const RouterSpec spec = {.experts_per_token = 2, .gating = Gating::kSoftmaxChosen};
+  const auto routed = route(spec, {{-500, 500, 0, 0}}, {2000, 0, 0, 0}).front();
+  EXPECT_THAT(routed.ids, ElementsAre(0, 1));
+  EXPECT_THAT(routed.weights, ElementsAre(0, 1));
+}
+
+TEST_P(Router, APolicyCannotReachBeyondTheGroups) {
+  const RouterSpec spec = {
+      .experts_per_token = 2, .gating = Gating::kSigmoid, .n_groups = 4, .n_groups_used = 1};
+  const auto routed = route(spec, {{1, 2, 3, 4, 5, 6, 7, 8}}, {}, {.experts_per_token = 5}).front();
+  EXPECT_THAT(routed.ids, ElementsAre(7, 6));
+}
+
 TEST_P(Router, TheRelativeThresholdKeepsWhatIsCloseToTheBest) {
   const RouterSpec spec = {.experts_per_token = 4};
   const std::vector<float> logits = {std::log(.5F), std::log(.2F), std::log(.1F), std::log(.05F),

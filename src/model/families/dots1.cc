@@ -8,7 +8,7 @@ Family dots1_family() {
   Family family = decoder_family("dots1");
   add_qk_norm(family, QkNorm::kPerHead);
   add_leading_dense_layers(family);
-  add_experts(family, {.gating = Gating::kSoftmax, .renormalise = false});
+  add_experts(family, {.gating = Gating::kSigmoid, .renormalise = false});
   add_router_keys(family);
   add_selection_bias(family);
   add_shared_experts(family, SharedSize::kCount);
