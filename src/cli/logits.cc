@@ -1,15 +1,15 @@
 // soli logits: what the model says after every token, for comparison with other engines.
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <memory>
+#include <optional>
+#include <span>
 
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/generate.h"
 #include "cli/output.h"
 #include "cli/session.h"
+#include "io/file_writer.h"
 
 namespace soli::cli {
 namespace {
@@ -19,40 +19,6 @@ struct LogitsOptions {
   std::vector<int32_t> tokens;
   std::string out;
   int64_t n_greedy = 0;
-};
-
-/// A file that is written row by row; it need not be seekable.
-class RowFile {
- public:
-  static Result<RowFile> create(const std::string& path) {
-    RowFile file;
-    file.path_ = path;
-    file.stream_.reset(std::fopen(path.c_str(), "wb"));
-    if (file.stream_ == nullptr)
-      return fail(ErrorKind::kIo, "{}: cannot create: {}", path, std::strerror(errno));
-    return file;
-  }
-
-  /// Raw floats, little endian like this machine.
-  Status write(const std::vector<float>& row) {
-    if (std::fwrite(row.data(), sizeof(float), row.size(), stream_.get()) == row.size()) return {};
-    return cannot_write();
-  }
-  Status close() {
-    if (std::fclose(stream_.release()) != 0) return cannot_write();
-    return {};
-  }
-
- private:
-  struct Close {
-    void operator()(std::FILE* stream) const { std::fclose(stream); }
-  };
-  Status cannot_write() const {
-    return fail(ErrorKind::kIo, "{}: cannot write: {}", path_, std::strerror(errno));
-  }
-
-  std::string path_;
-  std::unique_ptr<std::FILE, Close> stream_;
 };
 
 /// Runs the request to its end; `on_event` gets the prompt's and the generated tokens.
@@ -99,20 +65,23 @@ Result<int> run_logits(const LogitsOptions& options) {
   EngineOptions engine = options.model.engine;
   engine.max_sequences = 1;
   if (options.out.empty()) engine.max_logit_rows = 1;
-  std::optional<RowFile> out;
+  std::optional<FileWriter> out;
   if (!options.out.empty()) {
-    SOLI_ASSIGN_OR_RETURN(out, RowFile::create(options.out));
+    SOLI_RETURN_IF_ERROR(check_is_not_the_model(options.out, options.model.path));
+    SOLI_ASSIGN_OR_RETURN(out, FileWriter::create(options.out));
   }
   SOLI_RETURN_IF_ERROR(session->load(engine, static_cast<int64_t>(options.tokens.size()) + options.n_greedy));
 
   std::vector<int32_t> greedy;
   SOLI_RETURN_IF_ERROR(
       for_each_event(session->engine(), make_request(options), [&](const StreamEvent& event) -> Status {
-        if (event.kind == StreamEvent::Kind::kPromptToken) return out->write(event.logits);
+        // Little endian, like this machine.
+        if (event.kind == StreamEvent::Kind::kPromptToken)
+          return out->append(std::as_bytes(std::span(event.logits)));
         greedy.push_back(event.token);
         return {};
       }));
-  if (out) SOLI_RETURN_IF_ERROR(out->close());
+  if (out) SOLI_RETURN_IF_ERROR(out->commit());
   if (options.n_greedy > 0) cli::print("{}\n", fmt::join(greedy, " "));
   return kExitDone;
 }

@@ -1,6 +1,7 @@
 #include "cli/model_options.h"
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "cli/flags.h"
 #include "kernels/kernel_table.h"
@@ -38,6 +39,12 @@ Result<std::string> requested_isa() {
   if (isa == nullptr) return "";
   if (const auto table = kernels::select_kernels(isa); !table) return in_context("SOLI_ISA", table.error());
   return isa;
+}
+
+Status check_is_not_the_model(const std::string& out, const std::string& model) {
+  std::error_code missing;  // then they are two
+  if (!std::filesystem::equivalent(out, model, missing)) return {};
+  return fail(ErrorKind::kInvalidArgument, "{}: it is the model, and would be written over", out);
 }
 
 const char* name_of(KvType type) { return type == KvType::kF32 ? "f32" : "f16"; }

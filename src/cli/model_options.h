@@ -34,4 +34,7 @@ Result<std::string> requested_isa();
 const char* name_of(KvType type);
 const char* name_of(ActivationPrecision precision);
 
+/// Fails where a file that is to be written is the model itself.
+Status check_is_not_the_model(const std::string& out, const std::string& model);
+
 }  // namespace soli::cli

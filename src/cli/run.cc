@@ -73,6 +73,7 @@ Status check_policy(const ModelSpec& spec, int64_t experts_per_token) {
 /// The file is written after the text, which should not be made for nothing.
 Status check_routing_file(const RunOptions& options) {
   if (options.routing_json.empty()) return {};
+  SOLI_RETURN_IF_ERROR(check_is_not_the_model(options.routing_json, options.model.path));
   return FileWriter::check(options.routing_json);
 }
 

@@ -127,7 +127,7 @@ Status finish_attention(const Family& family, ModelSpec& spec) {
   } else {
     SOLI_RETURN_IF_ERROR(finish_heads(spec));
   }
-  if (!(spec.attention_scale >= 0 && spec.attention_scale < kMaxScale)) {
+  if (!(spec.attention_scale >= 0 && spec.attention_scale <= kMaxScale)) {
     return fail(ErrorKind::kMalformed, "{}.attention.scale: {} is not allowed; 0 to {}", spec.architecture,
                 spec.attention_scale, kMaxScale);
   }

@@ -148,6 +148,22 @@ class OutputTest(CliTest):
             with self.subTest(command=command[0]), open("/dev/full", "wb") as full:
                 self.check(soli(*command, stdout=full), ERROR, "standard output", "No space left")
         self.check(soli("logits", MIXTRAL, "--token-ids", "1", "--out", "/dev/full"), ERROR, "No space left")
+
+    def test_the_model_is_not_written_over(self):
+        model = self.folder() / "model.gguf"
+        shutil.copy(MIXTRAL, model)
+        link = model.with_name("link")
+        link.symlink_to(model)
+        for out in (model, link):
+            self.check(soli("logits", model, "--token-ids", "1", "--out", out), ERROR, out, "it is the model")
+            self.check(soli("run", model, "-p", "a", "-n", "1", "--routing-json", out), ERROR, out, "it is the model")
+        self.assertEqual(model.read_bytes(), MIXTRAL.read_bytes())
+
+    def test_a_failed_run_leaves_what_was_there(self):
+        out = self.folder() / "logits"
+        out.write_bytes(b"before")
+        self.check(soli("logits", MIXTRAL, "--token-ids", "1", "--out", out, "--memory", "1MiB"), ERROR)
+        self.assertEqual(out.read_bytes(), b"before")
         link = self.folder() / "full"  # a mistake here must not cost the machine its device
         link.symlink_to("/dev/full")
         outcome = soli("run", DEMO, "-p", "x", "-n", "1", "--routing-json", link)

@@ -42,6 +42,12 @@ Result<Value> Context::sequence(std::vector<Value> items, bool is_tuple) {
 Result<Value> Context::dict(std::vector<Dict::Entry> entries) {
   SOLI_RETURN_IF_ERROR(room_for(entries.capacity() * (sizeof(Dict::Entry) + sizeof(uint32_t))));
   SOLI_RETURN_IF_ERROR(work(entries.size()));
+  for (const auto& [key, value] : entries) {
+    if (key.is_text() && key.bytes().size() > kMaxKeyBytes) {
+      return fail(ErrorKind::kLimit, "a key of a mapping has {} bytes; up to {} are allowed",
+                  key.bytes().size(), kMaxKeyBytes);
+    }
+  }
   SOLI_RETURN_IF_ERROR(merge_equal_keys(*this, entries));
   auto made = std::make_shared<const Dict>(meter_, std::move(entries));
   if (made->depth > kMaxValueDepth) {

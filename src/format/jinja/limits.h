@@ -16,14 +16,16 @@ inline constexpr int kMaxNesting = 40;
 inline constexpr int kMaxValueDepth = 64;
 /// Elements of range(), the limit of Jinja's own sandbox.
 inline constexpr size_t kMaxRange = 100'000;
+/// Bytes of a string that is a key of a mapping: looking one up costs no more than a step then.
+inline constexpr size_t kMaxKeyBytes = 4096;
 /// Width that a filter or a format may ask for: padding, indentation, digits.
 inline constexpr size_t kMaxWidth = 10'000;
 
 /// Limits of one rendering.
 struct RenderLimits {
-  /// One per node that is evaluated, per element that is copied, and per 32 bytes that are looked at: about a
-  /// second at most.
-  size_t steps = size_t{1} << 26;
+  /// One per node that is evaluated, per element that is copied, and per 32 bytes that are looked at: some
+  /// seconds at most.
+  size_t steps = size_t{1} << 24;
   /// Of the rendered text.
   size_t output_bytes = size_t{64} << 20;
   /// Of all values alive at one time, the inputs included.

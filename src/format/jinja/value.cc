@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "format/jinja/limits.h"
+
 namespace soli::jinja {
 namespace {
 
@@ -46,6 +48,7 @@ Dict::Dict(Meter& meter, std::vector<Entry> pairs)
 }
 
 const Value* Dict::find(std::string_view key) const {
+  if (key.size() > kMaxKeyBytes) return nullptr;
   const auto place = std::lower_bound(by_key.begin(), by_key.end(), key, [&](uint32_t i, std::string_view k) {
     return entries[i].first.bytes() < k;
   });
