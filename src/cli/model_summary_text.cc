@@ -1,7 +1,9 @@
 // ModelSummary as a table for people.
 #include <fmt/format.h>
 
+#include <initializer_list>
 #include <iterator>
+#include <utility>
 
 #include "base/units.h"
 #include "base/utf8.h"
@@ -70,19 +72,23 @@ void render_shape(Out out, const ModelSpec& spec) {
   line(out, "gating", describe_gating(spec.router));
 }
 
-void render_parts(Out out, const ModelSummary& summary) {
-  const PartSize& total = summary.counts.nominal_total;
-  fmt::format_to(out, "\n{:<20} {:>16} {:>8} {:>12}\n", "part", "parameters", "share", "bytes");
+/// The parts that a model has, all of it, and `active` ones by what they are; bytes where there is a file.
+void render_parts(Out out, const ParameterCounts& counts, bool with_bytes,
+                  std::initializer_list<std::pair<std::string_view, PartSize>> active) {
+  const PartSize& total = counts.nominal_total;
+  fmt::format_to(out, "\n{:<20} {:>16} {:>8}{}\n", "part", "parameters", "share",
+                 with_bytes ? fmt::format(" {:>12}", "bytes") : "");
   const auto row = [&](std::string_view name, const PartSize& size) {
-    fmt::format_to(out, "{:<20} {:>16} {:>8} {:>12}\n", name, size.parameters,
-                   percent(size.parameters, total.parameters), format_bytes(size.bytes));
+    fmt::format_to(out, "{:<20} {:>16} {:>8}{}\n", name, size.parameters,
+                   percent(size.parameters, total.parameters),
+                   with_bytes ? fmt::format(" {:>12}", format_bytes(size.bytes)) : "");
   };
   for (int part = 0; part < kParts; ++part) {
-    const PartSize& size = summary.counts.nominal[static_cast<size_t>(part)];
+    const PartSize& size = counts.nominal[static_cast<size_t>(part)];
     if (size.parameters > 0) row(soli::name_of(static_cast<Part>(part)), size);
   }
   row("nominal", total);
-  row("active per token", summary.active);
+  for (const auto& [name, size] : active) row(name, size);
 }
 
 std::string describe_support(const TypeSummary& type) {
@@ -125,7 +131,7 @@ std::string render_text(const ModelSummary& summary) {
   const Out out(text);
   render_file(out, summary);
   render_shape(out, summary.file->spec());
-  render_parts(out, summary);
+  render_parts(out, summary.counts, true, {{"active per token", summary.active}});
   render_types(out, summary);
   render_memory(out, summary);
   return text;
@@ -138,20 +144,10 @@ std::string render_text(const ShapeSummary& summary) {
   line(out, "family", summary.spec.architecture);
   line(out, "context", fmt::format("{} positions", summary.spec.context_length));
   render_shape(out, summary.spec);
-  const PartSize& total = summary.counts.nominal_total;
-  fmt::format_to(out, "\n{:<20} {:>16} {:>8}\n", "part", "parameters", "share");
-  const auto row = [&](std::string_view name, const PartSize& size) {
-    fmt::format_to(out, "{:<20} {:>16} {:>8}\n", name, size.parameters,
-                   percent(size.parameters, total.parameters));
-  };
-  for (int part = 0; part < kParts; ++part) {
-    const PartSize& size = summary.counts.nominal[static_cast<size_t>(part)];
-    if (size.parameters > 0) row(soli::name_of(static_cast<Part>(part)), size);
-  }
-  row("nominal", total);
-  row("active per token", summary.active);
-  row("  embedding whole", {summary.active_with_embedding(), 0});
-  row("  no vocabulary", {summary.active_without_vocabulary(), 0});
+  render_parts(out, summary.counts, false,
+               {{"active per token", summary.active},
+                {"  embedding whole", {summary.active_with_embedding(), 0}},
+                {"  no vocabulary", {summary.active_without_vocabulary(), 0}}});
   return text;
 }
 

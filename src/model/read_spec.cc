@@ -4,17 +4,11 @@
 
 #include "base/utf8.h"
 #include "model/model_file.h"
+#include "model/spec_limits.h"
 
 namespace soli {
 namespace {
 
-// Wide around every published model. Outside of them, angles are no longer numbers.
-constexpr double kMinRopeBase = 1e-6;
-constexpr double kMaxRopeBase = 1e12;
-constexpr double kMinRopeScale = 1e-6;
-constexpr double kMaxRopeScale = 1e6;
-constexpr double kMinScale = 1e-6;
-constexpr double kMaxScale = 1e6;
 // Keys that change what a model computes, and that soli does not compute.
 constexpr std::string_view kNotComputed[] = {"attention.temperature_scale", "attn_logit_softcapping",
                                              "final_logit_softcapping", "router_logit_softcapping"};
@@ -150,7 +144,7 @@ Status read_position_scaling(const GgufMetadata& metadata, const Family& family,
   }
   // 0 stands for "no scaling" in older files.
   if (scaling == "none" || spec.rope_scale == 0) spec.rope_scale = 1;
-  return check_range(spec, "rope.scaling.factor", spec.rope_scale, kMinRopeScale, kMaxRopeScale);
+  return check_range(spec, "rope.scaling.factor", spec.rope_scale, kMinScale, kMaxScale);
 }
 
 Status finish_rope(const GgufMetadata& metadata, const Family& family, ModelSpec& spec) {
@@ -165,14 +159,13 @@ Status finish_rope(const GgufMetadata& metadata, const Family& family, ModelSpec
   SOLI_RETURN_IF_ERROR(check_range(spec, "rope.scaling.original_context_length", spec.rope_original_context,
                                    0, kMaxContextLength));
   SOLI_RETURN_IF_ERROR(
-      check_range(spec, "rope.scaling.attn_factor", spec.rope_magnitude, kMinRopeScale, kMaxRopeScale));
+      check_range(spec, "rope.scaling.attn_factor", spec.rope_magnitude, kMinScale, kMaxScale));
   if (spec.position_scaling != PositionScaling::kYarn) return {};
-  // Otherwise no pair could be told from another.
-  SOLI_RETURN_IF_ERROR(check_range(spec, "rope.freq_base", spec.rope_base, 1.001, kMaxRopeBase));
+  SOLI_RETURN_IF_ERROR(check_range(spec, "rope.freq_base", spec.rope_base, kMinYarnBase, kMaxRopeBase));
   SOLI_RETURN_IF_ERROR(
-      check_range(spec, "rope.scaling.yarn_beta_fast", spec.yarn_beta_fast, kMinRopeScale, kMaxRopeScale));
+      check_range(spec, "rope.scaling.yarn_beta_fast", spec.yarn_beta_fast, kMinScale, kMaxScale));
   SOLI_RETURN_IF_ERROR(
-      check_range(spec, "rope.scaling.yarn_beta_slow", spec.yarn_beta_slow, kMinRopeScale, kMaxRopeScale));
+      check_range(spec, "rope.scaling.yarn_beta_slow", spec.yarn_beta_slow, kMinScale, kMaxScale));
   return check_range(spec, "rope.scaling.yarn_log_multiplier", spec.yarn_log_multiplier, 0, kMaxScale);
 }
 

@@ -11,6 +11,7 @@
 #include "base/utf8.h"
 #include "format/tokenizer_spec.h"
 #include "model/model_file.h"
+#include "model/spec_limits.h"
 #include "model/synth.h"
 
 namespace soli {
@@ -87,7 +88,7 @@ Status check_latent(ModelSpec& spec) {
 
 Status check_attention(const Family& family, ModelSpec& spec) {
   SOLI_RETURN_IF_ERROR(check_range("n_heads", spec.n_heads, 1, kMaxHeads));
-  SOLI_RETURN_IF_ERROR(check_range("attention_scale", spec.attention_scale, 0.0, 1e6));
+  SOLI_RETURN_IF_ERROR(check_range("attention_scale", spec.attention_scale, 0.0, kMaxScale));
   SOLI_RETURN_IF_ERROR(check_range("sliding_window", spec.sliding_window,
                                    has_key(family, "attention.sliding_window") ? 1 : 0, kMaxContextLength));
   return has_dim(family, Dim::kLatent) ? check_latent(spec) : check_heads(spec);
@@ -106,14 +107,15 @@ Status check_rope(const Family& family, ModelSpec& spec) {
     return fail(ErrorKind::kInvalidArgument, "position_scaling: models of the family {} do not have {}",
                 spec.architecture, is_yarn ? "yarn" : "longrope");
   }
-  SOLI_RETURN_IF_ERROR(check_range("rope_base", spec.rope_base, is_yarn ? 1.001 : 1e-6, 1e12));
+  SOLI_RETURN_IF_ERROR(
+      check_range("rope_base", spec.rope_base, is_yarn ? kMinYarnBase : kMinRopeBase, kMaxRopeBase));
   SOLI_RETURN_IF_ERROR(
       check_range("rope_original_context", spec.rope_original_context, 0, kMaxContextLength));
-  SOLI_RETURN_IF_ERROR(check_range("rope_magnitude", spec.rope_magnitude, 1e-6, 1e6));
-  SOLI_RETURN_IF_ERROR(check_range("yarn_beta_fast", spec.yarn_beta_fast, 1e-6, 1e6));
-  SOLI_RETURN_IF_ERROR(check_range("yarn_beta_slow", spec.yarn_beta_slow, 1e-6, 1e6));
-  SOLI_RETURN_IF_ERROR(check_range("yarn_log_multiplier", spec.yarn_log_multiplier, 0.0, 1e6));
-  return check_range("rope_scale", spec.rope_scale, 1e-6, 1e6);
+  SOLI_RETURN_IF_ERROR(check_range("rope_magnitude", spec.rope_magnitude, kMinScale, kMaxScale));
+  SOLI_RETURN_IF_ERROR(check_range("yarn_beta_fast", spec.yarn_beta_fast, kMinScale, kMaxScale));
+  SOLI_RETURN_IF_ERROR(check_range("yarn_beta_slow", spec.yarn_beta_slow, kMinScale, kMaxScale));
+  SOLI_RETURN_IF_ERROR(check_range("yarn_log_multiplier", spec.yarn_log_multiplier, 0.0, kMaxScale));
+  return check_range("rope_scale", spec.rope_scale, kMinScale, kMaxScale);
 }
 
 Status check_router(const RouterSpec& router) {
@@ -125,7 +127,7 @@ Status check_router(const RouterSpec& router) {
   }
   SOLI_RETURN_IF_ERROR(check_range("n_groups_used", router.n_groups_used, 1, router.n_groups));
   SOLI_RETURN_IF_ERROR(check_range("experts_per_token", router.experts_per_token, 1, router.n_reachable()));
-  return check_range("weight_scale", router.weight_scale, -1e6, 1e6);
+  return check_range("weight_scale", router.weight_scale, -kMaxScale, kMaxScale);
 }
 
 /// Shared experts: their width as a multiple of an expert's, where the file says how many there are.
@@ -178,9 +180,9 @@ Status check_sizes(const Family& family, ModelSpec& spec) {
       check_range("vocab_size", spec.vocab_size, kMinSynthVocab, static_cast<int64_t>(kMaxVocabularyTokens)));
   SOLI_RETURN_IF_ERROR(check_range("context_length", spec.context_length, 1, kMaxContextLength));
   SOLI_RETURN_IF_ERROR(check_range("norm_epsilon", spec.norm_epsilon, 0.0, 0.5));
-  SOLI_RETURN_IF_ERROR(check_range("embedding_scale", spec.embedding_scale, -1e6, 1e6));
-  SOLI_RETURN_IF_ERROR(check_range("residual_scale", spec.residual_scale, -1e6, 1e6));
-  SOLI_RETURN_IF_ERROR(check_range("logit_scale", spec.logit_scale, 1e-6, 1e6));
+  SOLI_RETURN_IF_ERROR(check_range("embedding_scale", spec.embedding_scale, -kMaxScale, kMaxScale));
+  SOLI_RETURN_IF_ERROR(check_range("residual_scale", spec.residual_scale, -kMaxScale, kMaxScale));
+  SOLI_RETURN_IF_ERROR(check_range("logit_scale", spec.logit_scale, kMinScale, kMaxScale));
   SOLI_RETURN_IF_ERROR(check_attention(family, spec));
   SOLI_RETURN_IF_ERROR(check_rope(family, spec));
   return check_feed_forward(family, spec);

@@ -9,9 +9,9 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
-#include "format/detokenizer.h"
 #include "format/pretokenizer.h"
 #include "format/tokenizer.h"
+#include "fuzz/stream_check.h"
 #include "support/tokenizer_specs.h"
 
 namespace {
@@ -41,24 +41,12 @@ const std::vector<std::unique_ptr<Tokenizer>>& byte_pair_tokenizers() {
   return tokenizers;
 }
 
-void check_stream(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, soli::DecodeOptions options) {
-  soli::Detokenizer stream(tokenizer, options);
-  std::string joined;
-  for (const int32_t id : ids) {
-    const std::string chunk = stream.push(id);
-    SOLI_CHECK(soli::is_valid_utf8(chunk));
-    joined += chunk;
-  }
-  joined += stream.flush();
-  SOLI_CHECK(joined == soli::replace_invalid_utf8(tokenizer.decode(ids, options)));
-}
-
 void check_round_trip(const Tokenizer& tokenizer, std::string_view text, bool parse_special) {
   const auto ids = tokenizer.encode(text, {.add_special = false, .parse_special = parse_special});
   SOLI_CHECK(ids.has_value(), "{}", ids.error().message);
   const soli::DecodeOptions options{.render_special = true};
   SOLI_CHECK(tokenizer.decode(*ids, options) == soli::replace_invalid_utf8(text));
-  check_stream(tokenizer, *ids, options);
+  soli::fuzz::check_stream(tokenizer, *ids, options);
 }
 
 /// The input's lines are tokens, its first bytes their number, kind and types.
@@ -92,7 +80,7 @@ void check_vocabulary(std::string_view data) {
     const auto ids = (*tokenizer)->encode(rest, {.parse_special = parse_special});
     if (!ids) continue;
     for (const int32_t id : *ids) SOLI_CHECK(id >= 0 && id < (*tokenizer)->vocab_size());
-    check_stream(**tokenizer, *ids, {});
+    soli::fuzz::check_stream(**tokenizer, *ids, {});
   }
 }
 

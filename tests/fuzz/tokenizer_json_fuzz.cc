@@ -9,28 +9,18 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
-#include "format/detokenizer.h"
 #include "format/hf/config.h"
 #include "format/hf/tokenizer.h"
+#include "fuzz/stream_check.h"
 
 namespace {
 
 constexpr std::string_view kText =
     " Hello,  wörld! a\u0301\u0323 中文 123 \n\t<s></s> aaaaaaaaaaaaaaaaaaaa\xFF";
 
-void check_stream(const soli::Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
-  for (const bool render : {false, true}) {
-    const soli::DecodeOptions options{.render_special = render};
-    soli::Detokenizer stream(tokenizer, options);
-    std::string joined;
-    for (const int32_t id : ids) {
-      const std::string chunk = stream.push(id);
-      SOLI_CHECK(soli::is_valid_utf8(chunk));
-      joined += chunk;
-    }
-    joined += stream.flush();
-    SOLI_CHECK(joined == soli::replace_invalid_utf8(tokenizer.decode(ids, options)));
-  }
+void check_streams(const soli::Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  for (const bool render : {false, true})
+    soli::fuzz::check_stream(tokenizer, ids, {.render_special = render});
 }
 
 }  // namespace
@@ -53,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       continue;
     }
     for (const int32_t id : *ids) SOLI_CHECK(id >= 0 && id < (*tokenizer)->vocab_size(), "{}", id);
-    check_stream(**tokenizer, *ids);
+    check_streams(**tokenizer, *ids);
   }
   return 0;
 }
