@@ -1,19 +1,19 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
 #include "base/slab.h"
-#include "io/direct_file.h"
+#include "io/team_read.h"
 #include "model/model_file.h"
 #include "ops/runtime.h"
 
 namespace soli {
 
-/// Told now and then while weights are read, on the thread that loads; at the end, that all is done.
-using LoadProgress = std::function<void(int64_t bytes_done, int64_t bytes_total)>;
+/// The kernels of a tensor's weight type. Fails with kUnsupported, naming the tensor, where there are none.
+Result<const kernels::WeightKernels*> kernels_of(const kernels::KernelTable& kernels,
+                                                 const GgufTensor& tensor);
 
 /// Reads matrices of a file into one slab, in the x16 layout: add() all of them, then load().
 /// Each thread of the runtime's team keeps some reads in flight and packs what has arrived, piece by piece,
@@ -26,6 +26,8 @@ class WeightLoader {
 
   /// Plans a matrix and returns its number. Fails with kUnsupported for a weight type without kernels.
   Result<size_t> add(const TensorRows& rows);
+  /// The next matrix begins at a multiple of `bytes`, itself one of 64; zeros fill the gap.
+  void align_to(int64_t bytes);
   /// Bytes that the planned matrices take once packed.
   int64_t packed_bytes() const { return packed_bytes_; }
 
@@ -46,13 +48,8 @@ class WeightLoader {
     size_t matrix;
     int64_t first_strip;
     int64_t n_strips;
-    const DirectFile* file;
-    int64_t offset;        // in the file
-    int64_t bytes;         // in the file: of the rows that there are
-    int64_t packed_bytes;  // rows of padding included
+    TeamRead read;  // of the rows that there are; used_bytes are those of the strips, padding included
   };
-  struct Job;
-  class Worker;
 
   std::vector<Piece> cut_into_pieces(std::span<const DirectFile> files) const;
   void pack(const Piece& piece, std::byte* rows);
