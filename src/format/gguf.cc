@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
 #include <utility>
 
@@ -47,14 +48,10 @@ Result<SplitPlace> split_place(const File& file, const GgufMetadata& metadata) {
   return place;
 }
 
-std::string shard_suffix(const SplitPlace& place) {
-  return fmt::format("-{:05}-of-{:05}.gguf", place.index + 1, place.count);
-}
-
 /// The part of a shard's path that all shards of its set share. Only the path that the user gave decides
 /// where the others are looked for; nothing inside a file can name another file.
 Result<std::string> set_prefix(const File& file, const SplitPlace& place) {
-  const std::string suffix = shard_suffix(place);
+  const std::string suffix = gguf_shard_suffix(place.index, place.count);
   if (!file.path().ends_with(suffix)) {
     return fail(ErrorKind::kMalformed,
                 "{}: is shard {} of {} by its metadata, so its name must end in '{}' for the other shards to "
@@ -65,7 +62,7 @@ Result<std::string> set_prefix(const File& file, const SplitPlace& place) {
 }
 
 Result<File> open_shard(const std::string& prefix, const SplitPlace& place) {
-  Result<File> file = File::open(prefix + shard_suffix(place));
+  Result<File> file = File::open(prefix + gguf_shard_suffix(place.index, place.count));
   if (file) return file;
   return in_context(fmt::format("shard {} of {} is missing", place.index + 1, place.count),
                     std::move(file).error());
@@ -79,6 +76,10 @@ Status check_place(const File& file, const GgufMetadata& metadata, const SplitPl
 }
 
 }  // namespace
+
+std::string gguf_shard_suffix(uint64_t index, uint64_t count) {
+  return fmt::format("-{:05}-of-{:05}.gguf", index + 1, count);
+}
 
 int64_t GgufTensor::row_bytes() const {
   const GgmlType* type_info = find_ggml_type(type);
@@ -149,6 +150,13 @@ Status GgufFile::index_tensors() {
                 path(), count, shards_.size(), tensors_.size());
   }
   return {};
+}
+
+bool GgufFile::has_file(const std::string& path) const {
+  return std::any_of(shards_.begin(), shards_.end(), [&](const File& shard) {
+    std::error_code missing;  // then they are two
+    return std::filesystem::equivalent(path, shard.path(), missing);
+  });
 }
 
 const GgufTensor* GgufFile::find_tensor(std::string_view name) const {

@@ -45,6 +45,9 @@ struct GgufTensor {
   int64_t row_bytes() const;
 };
 
+/// How the name of shard `index`, from 0, of a set ends: "-00001-of-00003.gguf".
+std::string gguf_shard_suffix(uint64_t index, uint64_t count);
+
 /// An opened GGUF file, or a whole split set. Immutable after open, so any thread may read it. Move-only.
 class GgufFile {
  public:
@@ -62,6 +65,8 @@ class GgufFile {
   int n_shards() const { return static_cast<int>(shards_.size()); }
   const File& shard(int i) const { return shards_[static_cast<size_t>(i)]; }
   const std::string& path() const { return shards_.front().path(); }
+  /// Whether a path leads to one of its files.
+  bool has_file(const std::string& path) const;
   uint32_t version() const { return version_; }
   /// Size of all shards together, and of the tensors in them.
   int64_t file_bytes() const { return file_bytes_; }

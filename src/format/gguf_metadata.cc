@@ -225,6 +225,15 @@ Result<std::vector<int64_t>> GgufMetadata::get_ints(std::string_view key) const 
   return out;
 }
 
+Result<std::vector<uint64_t>> GgufMetadata::get_uint64s(std::string_view key) const {
+  constexpr std::string_view kWanted = "an array of u64";
+  SOLI_ASSIGN_OR_RETURN(const GgufValue* value, require_array(key, kWanted));
+  if (value->element != GgufType::kUint64) return wrong_type(key, *value, kWanted);
+  std::vector<uint64_t> out(value->count);
+  std::memcpy(out.data(), value->bytes.data(), value->bytes.size());
+  return out;
+}
+
 Result<std::vector<float>> GgufMetadata::get_floats(std::string_view key) const {
   constexpr std::string_view kWanted = "an array of floats";
   SOLI_ASSIGN_OR_RETURN(const GgufValue* value, require_array(key, kWanted));

@@ -93,6 +93,7 @@ struct GgufValue {
   std::string bytes;                     // little-endian scalars, or the text of all strings end to end
   std::vector<uint32_t> ends;            // where each string of an array of strings ends in `bytes`
 
+  static GgufValue of_uint16(uint16_t value);
   static GgufValue of_uint32(uint32_t value);
   static GgufValue of_uint64(uint64_t value);
   static GgufValue of_int32(int32_t value);
@@ -102,6 +103,7 @@ struct GgufValue {
   static GgufValue of_strings(std::span<const std::string> values);
   static GgufValue of_int32s(std::span<const int32_t> values);
   static GgufValue of_uint32s(std::span<const uint32_t> values);
+  static GgufValue of_uint64s(std::span<const uint64_t> values);
   static GgufValue of_floats(std::span<const float> values);
 };
 
@@ -148,6 +150,8 @@ class GgufMetadata {
   Result<std::string_view> get_string_or(std::string_view key, std::string_view fallback) const;
   /// An array of any integer type whose values fit.
   Result<std::vector<int64_t>> get_ints(std::string_view key) const;
+  /// An array of u64, where every bit counts, such as checksums.
+  Result<std::vector<uint64_t>> get_uint64s(std::string_view key) const;
   /// An array of floats; values may be infinite or NaN, as in the scores of some vocabularies.
   Result<std::vector<float>> get_floats(std::string_view key) const;
   Result<std::vector<bool>> get_bools(std::string_view key) const;

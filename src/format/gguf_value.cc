@@ -58,6 +58,7 @@ std::string gguf_type_name(GgufType type) {
   return id < std::size(kNames) ? std::string(kNames[id]) : fmt::format("type {}", id);
 }
 
+GgufValue GgufValue::of_uint16(uint16_t value) { return scalar(GgufType::kUint16, value); }
 GgufValue GgufValue::of_uint32(uint32_t value) { return scalar(GgufType::kUint32, value); }
 GgufValue GgufValue::of_uint64(uint64_t value) { return scalar(GgufType::kUint64, value); }
 GgufValue GgufValue::of_int32(int32_t value) { return scalar(GgufType::kInt32, value); }
@@ -85,6 +86,7 @@ GgufValue GgufValue::of_strings(std::span<const std::string> values) {
 
 GgufValue GgufValue::of_int32s(std::span<const int32_t> values) { return array(GgufType::kInt32, values); }
 GgufValue GgufValue::of_uint32s(std::span<const uint32_t> values) { return array(GgufType::kUint32, values); }
+GgufValue GgufValue::of_uint64s(std::span<const uint64_t> values) { return array(GgufType::kUint64, values); }
 GgufValue GgufValue::of_floats(std::span<const float> values) { return array(GgufType::kFloat32, values); }
 
 }  // namespace soli

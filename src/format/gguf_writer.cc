@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <utility>
 
 #include "base/check.h"
@@ -12,9 +13,6 @@ namespace soli {
 namespace {
 
 constexpr std::string_view kAlignmentKey = "general.alignment";
-constexpr int64_t kAlignment = kGgufDefaultAlignment;
-
-int64_t aligned(int64_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
 
 template <typename T>
 void put(std::string& out, T value) {
@@ -63,6 +61,16 @@ void GgufWriter::set_all(const GgufMetadata& metadata) {
   }
 }
 
+void GgufWriter::set_alignment(int64_t alignment) {
+  SOLI_CHECK(!file_, "set_alignment after begin");
+  SOLI_CHECK(alignment >= 8 && alignment <= static_cast<int64_t>(kGgufMaxAlignment) &&
+                 std::has_single_bit(static_cast<uint64_t>(alignment)),
+             "alignment {}", alignment);
+  alignment_ = alignment;
+  std::erase_if(entries_, [](const auto& entry) { return entry.key == kAlignmentKey; });
+  entries_.push_back({std::string(kAlignmentKey), GgufValue::of_uint32(static_cast<uint32_t>(alignment))});
+}
+
 Status GgufWriter::add_tensor(const std::string& name, uint32_t type, std::span<const int64_t> dims) {
   SOLI_CHECK(!file_, "add_tensor after begin");
   const std::string which = fmt::format("tensor '{}'", name);
@@ -105,6 +113,7 @@ std::string GgufWriter::header() {
   put(out, uint64_t{entries_.size()});
   for (const GgufMetadata::Entry& entry : entries_) {
     put_string(out, entry.key);
+    value_offsets_.push_back(static_cast<int64_t>(out.size()));
     put_value(out, entry.value);
   }
   int64_t offset = 0;
@@ -138,6 +147,21 @@ Status GgufWriter::append(std::span<const std::byte> bytes) {
   return pad();
 }
 
+Status GgufWriter::replace(const std::string& key, const GgufValue& value) {
+  SOLI_CHECK(file_.has_value(), "replace before begin");
+  const auto same =
+      std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) { return entry.key == key; });
+  SOLI_CHECK(same != entries_.end(), "key '{}' was not set", key);
+  std::string before;
+  std::string after;
+  put_value(before, same->value);
+  put_value(after, value);
+  SOLI_CHECK(before.size() == after.size(), "key '{}': {} bytes for {}", key, after.size(), before.size());
+  same->value = value;
+  return file_->replace(value_offsets_[static_cast<size_t>(same - entries_.begin())],
+                        std::as_bytes(std::span(after)));
+}
+
 Status GgufWriter::finish() {
   SOLI_CHECK(file_.has_value(), "finish before begin");
   SOLI_CHECK(current_ == tensors_.size(), "tensor '{}' lacks bytes", tensors_[current_].name);
@@ -149,8 +173,12 @@ Status GgufWriter::finish() {
 
 /// Zeros up to the next multiple of the alignment.
 Status GgufWriter::pad() {
-  static constexpr std::array<std::byte, kAlignment> kZeros{};
-  return file_->append(std::span(kZeros).first(static_cast<size_t>(aligned(file_->size()) - file_->size())));
+  static constexpr std::array<std::byte, 4096> kZeros{};
+  while (const int64_t missing = aligned(file_->size()) - file_->size()) {
+    const auto n = std::min(static_cast<size_t>(missing), kZeros.size());
+    SOLI_RETURN_IF_ERROR(file_->append(std::span(kZeros).first(n)));
+  }
+  return {};
 }
 
 }  // namespace soli

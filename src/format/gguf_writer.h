@@ -21,17 +21,21 @@ namespace soli {
 /// thread-safe.
 class GgufWriter {
  public:
-  /// Sets a key; one that is already there gets the new value. Data is aligned to kGgufDefaultAlignment, so
-  /// general.alignment cannot be set.
+  /// Sets a key; one that is already there gets the new value. general.alignment is set_alignment()'s.
   void set(const std::string& key, GgufValue value);
   /// Sets all keys of another file but general.alignment.
   void set_all(const GgufMetadata& metadata);
+  /// Offsets of tensors are multiples of it, a power of two from 8 to kGgufMaxAlignment. Without this call:
+  /// of kGgufDefaultAlignment.
+  void set_alignment(int64_t alignment);
   /// Declares a tensor of 1 to 4 dims, dims[0] contiguous. Fails, naming the tensor, if the type is unknown
   /// or retired or the rows are no whole blocks, if the name is taken or too long, or if a dim is below 1.
   Status add_tensor(const std::string& name, uint32_t type, std::span<const int64_t> dims);
 
   /// Creates the file and writes everything in front of the data. `path` gets its bytes in finish().
   Status begin(const std::string& path);
+  /// After begin(): another value of the same size for a key, such as one that only the data tells.
+  Status replace(const std::string& key, const GgufValue& value);
   /// The next bytes of the tensor in turn; never more than it still lacks.
   Status append(std::span<const std::byte> bytes);
   /// Fails with kIo, as on a full disk. All tensors must be complete.
@@ -44,9 +48,12 @@ class GgufWriter {
 
  private:
   std::string header();
+  int64_t aligned(int64_t offset) const { return (offset + alignment_ - 1) / alignment_ * alignment_; }
   Status pad();
 
+  int64_t alignment_ = kGgufDefaultAlignment;
   std::vector<GgufMetadata::Entry> entries_;
+  std::vector<int64_t> value_offsets_;  // in the file, of each entry's value and its type
   std::vector<GgufTensor> tensors_;
   std::optional<FileWriter> file_;
   int64_t file_bytes_ = 0;

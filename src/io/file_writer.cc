@@ -7,10 +7,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
+#include "base/units.h"
 
 namespace soli {
 namespace {
@@ -46,6 +48,15 @@ Status FileWriter::check(const std::string& path) {
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   if (::access(folder.c_str(), W_OK | X_OK) != 0) return writer.io_error("create", errno);
   return {};
+}
+
+Status FileWriter::check_room(const std::string& path, int64_t bytes) {
+  std::error_code unknown;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const auto space = std::filesystem::space(folder.empty() ? "." : folder, unknown);
+  if (unknown || space.available >= static_cast<uintmax_t>(bytes)) return {};
+  return fail(ErrorKind::kLimit, "{}: it takes {}, and the disk has {} left", path, format_bytes(bytes),
+              format_bytes(static_cast<int64_t>(space.available)));
 }
 
 Status FileWriter::open_in_place() {
@@ -93,6 +104,22 @@ Status FileWriter::append(std::span<const std::byte> bytes) {
   buffer_.clear();
   if (bytes.size() >= kBufferBytes) return write_all(bytes);
   buffer_.assign(bytes.begin(), bytes.end());
+  return {};
+}
+
+Status FileWriter::replace(int64_t offset, std::span<const std::byte> bytes) {
+  SOLI_CHECK(descriptor_ >= 0, "replace in a file that is committed or was moved from");
+  SOLI_CHECK(offset >= 0 && offset + static_cast<int64_t>(bytes.size()) <= size_, "{} bytes at {} of {}",
+             bytes.size(), offset, size_);
+  SOLI_RETURN_IF_ERROR(write_all(buffer_));
+  buffer_.clear();
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(descriptor_, bytes.data(), bytes.size(), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return io_error("write", errno);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    offset += n;
+  }
   return {};
 }
 

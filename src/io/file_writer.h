@@ -22,6 +22,10 @@ class FileWriter {
   /// folder; nothing is made. For a program that writes only at its end, and would rather fail at its start.
   static Status check(const std::string& path);
 
+  /// Fails with kLimit where the disk of a file to be written has not so many bytes left. Where the system
+  /// does not tell, writing will.
+  static Status check_room(const std::string& path, int64_t bytes);
+
   FileWriter(FileWriter&& other) noexcept;
   FileWriter& operator=(FileWriter&& other) noexcept;
   /// Removes what was written if it was not committed.
@@ -29,6 +33,8 @@ class FileWriter {
 
   /// Fails with kIo, as on a full disk; nothing more can be appended then.
   Status append(std::span<const std::byte> bytes);
+  /// Writes over bytes that were appended before. Fails with kIo, always for a pipe.
+  Status replace(int64_t offset, std::span<const std::byte> bytes);
   /// Bytes appended so far.
   int64_t size() const { return size_; }
   /// Flushes, closes and gives the file its name, over one that already has it.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <filesystem>
 #include <numbers>
 #include <numeric>
 
@@ -307,14 +306,7 @@ Status check_room(const std::vector<PlannedTensor>& tensors, const std::string& 
                   format_bytes(kMaxFileBytes));
     }
   }
-  std::error_code unknown;  // then writing will tell
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  const auto space = std::filesystem::space(folder.empty() ? "." : folder, unknown);
-  if (!unknown && space.available < static_cast<uintmax_t>(bytes)) {
-    return fail(ErrorKind::kLimit, "{}: the model takes {}, and the disk has {} left", path,
-                format_bytes(bytes), format_bytes(static_cast<int64_t>(space.available)));
-  }
-  return {};
+  return FileWriter::check_room(path, bytes);
 }
 
 }  // namespace

@@ -40,6 +40,8 @@ TEST(GgufWriter, EveryKindOfValueComesBack) {
   writer.set("none", GgufValue::of_strings({}));
   writer.set("ints", GgufValue::of_int32s(std::vector<int32_t>{-1, 2}));
   writer.set("uints", GgufValue::of_uint32s(std::vector<uint32_t>{3'000'000'000U}));
+  writer.set("bits", GgufValue::of_uint64s(std::vector<uint64_t>{UINT64_MAX, 1}));
+  writer.set("u16", GgufValue::of_uint16(65'535));
   writer.set("floats", GgufValue::of_floats(std::vector<float>{1.0F, -2.0F}));
   ASSERT_TRUE(writer.begin(folder / "m.gguf"));
   ASSERT_TRUE(writer.finish());
@@ -47,7 +49,10 @@ TEST(GgufWriter, EveryKindOfValueComesBack) {
   const auto file = GgufFile::open(folder / "m.gguf");
   ASSERT_TRUE(file) << file.error().message;
   const GgufMetadata& metadata = file->metadata();
-  EXPECT_EQ(metadata.size(), 11U);
+  EXPECT_EQ(metadata.size(), 13U);
+  EXPECT_EQ(metadata.get_uint64s("bits").value(), (std::vector<uint64_t>{UINT64_MAX, 1}));
+  EXPECT_FALSE(metadata.get_uint64s("uints"));
+  EXPECT_EQ(metadata.get_uint("u16").value(), 65'535U);
   EXPECT_EQ(metadata.get_uint("u32").value(), 4'000'000'000U);
   EXPECT_EQ(metadata.get_uint("u64").value(), std::numeric_limits<uint64_t>::max());
   EXPECT_EQ(metadata.get_float("i32").value(), -7.0);
@@ -99,6 +104,33 @@ TEST(GgufWriter, PadsEachTensorAndTakesDataInAnyPieces) {
   EXPECT_EQ(file->tensors()[1].offset, writer.tensors()[1].offset);
   EXPECT_EQ(data_of(*file, file->tensors()[0]), std::string(32, 'x') + "y");
   EXPECT_EQ(data_of(*file, file->tensors()[1]), "0123456789");
+}
+
+TEST(GgufWriter, AlignsAsItIsToldAndReplacesValuesOnceTheDataIsThere) {
+  const TemporaryFolder folder;
+  GgufWriter writer;
+  writer.set("before", GgufValue::of_string("x"));
+  writer.set("sums", GgufValue::of_uint64s(std::vector<uint64_t>{0, 0}));
+  writer.set("after", GgufValue::of_string("y"));
+  writer.set_alignment(64);
+  writer.set_alignment(8192);
+  ASSERT_TRUE(writer.add_tensor("a", kGgmlI8, std::vector<int64_t>{5}));
+  ASSERT_TRUE(writer.add_tensor("b", kGgmlI8, std::vector<int64_t>{3}));
+  ASSERT_TRUE(writer.begin(folder / "m.gguf"));
+  ASSERT_TRUE(append(writer, "01234"));
+  ASSERT_TRUE(append(writer, "abc"));
+  ASSERT_TRUE(writer.replace("sums", GgufValue::of_uint64s(std::vector<uint64_t>{7, UINT64_MAX})));
+  ASSERT_TRUE(writer.finish());
+  const auto file = GgufFile::open(folder / "m.gguf");
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ(file->metadata().get_uint("general.alignment").value(), 8192U);
+  EXPECT_EQ(file->metadata().get_string("before").value(), "x");
+  EXPECT_EQ(file->metadata().get_uint64s("sums").value(), (std::vector<uint64_t>{7, UINT64_MAX}));
+  EXPECT_EQ(file->metadata().get_string("after").value(), "y");
+  EXPECT_EQ(file->tensors()[0].offset, 8192);
+  EXPECT_EQ(file->tensors()[1].offset, 16384);
+  EXPECT_EQ(data_of(*file, file->tensors()[1]), "abc");
+  EXPECT_EQ(file->file_bytes(), writer.file_bytes());
 }
 
 TEST(GgufWriter, RefusesShapesThatTheFormatCannotStore) {

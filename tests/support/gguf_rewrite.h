@@ -27,8 +27,10 @@ class GgufRewrite {
   explicit GgufRewrite(const std::string& path) {
     const Result<GgufFile> file = GgufFile::open(path);
     SOLI_CHECK(file.has_value(), "{}", file.error().message);
+    alignment_ = static_cast<int64_t>(
+        file->metadata().get_uint_or("general.alignment", kGgufDefaultAlignment).value());
     for (const auto& entry : file->metadata().entries()) {
-      // The copy is one file with the writer's alignment, whatever the original was.
+      // The copy is one file, whatever the original was; the alignment is the writer's to set.
       if (entry.key.starts_with("split.") || entry.key == "general.alignment") continue;
       entries_.push_back(entry);
     }
@@ -62,6 +64,10 @@ class GgufRewrite {
       if (entry.key.starts_with(old_prefix))
         entry.key = architecture + "." + entry.key.substr(old_prefix.size());
     }
+    return *this;
+  }
+  GgufRewrite& set_alignment(int64_t alignment) {
+    alignment_ = alignment;
     return *this;
   }
   GgufRewrite& remove_tensor(const std::string& name) {
@@ -104,6 +110,7 @@ class GgufRewrite {
   /// Writes the copy and returns `path`.
   std::string write(const std::string& path) const {
     GgufWriter writer;
+    if (alignment_ != kGgufDefaultAlignment) writer.set_alignment(alignment_);
     for (const auto& entry : entries_) writer.set(entry.key, entry.value);
     for (const Tensor& tensor : tensors_) require(writer.add_tensor(tensor.name, tensor.type, tensor.dims));
     require(writer.begin(path));
@@ -115,6 +122,7 @@ class GgufRewrite {
  private:
   static void require(const Status& status) { SOLI_CHECK(status.has_value(), "{}", status.error().message); }
 
+  int64_t alignment_ = kGgufDefaultAlignment;
   std::vector<GgufMetadata::Entry> entries_;
   std::vector<Tensor> tensors_;
 };
