@@ -17,6 +17,7 @@ run_packages=(
   libpcre2-dev libutf8proc-dev      # patterns of pre-tokenizers, Unicode
   libhwloc-dev                      # topology of the machine
   liburing-dev                      # many reads at a time
+  libxxhash-dev                     # checksums of packed experts
 )
 test_packages=(
   libgtest-dev libgmock-dev  # unit tests

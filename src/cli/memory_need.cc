@@ -5,6 +5,7 @@
 #include "experts/local_executor.h"
 #include "experts/resident_store.h"
 #include "model/kv_layout.h"
+#include "model/packed_loader.h"
 #include "model/weight_loader.h"
 #include "model/workspace.h"
 
@@ -12,6 +13,7 @@ namespace soli::cli {
 namespace {
 
 Result<int64_t> expert_bytes(const ModelFile& file, Runtime& runtime) {
+  if (file.packed() != nullptr) return count_extent_bytes(file, runtime.kernels());
   WeightLoader loader(file.gguf(), runtime, "experts");
   for (int64_t layer = 0; layer < file.spec().n_layers; ++layer) {
     for (const std::vector<TensorRows>& matrices : file.experts(layer)) {

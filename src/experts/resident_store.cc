@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 #include <utility>
 
+#include "model/packed_loader.h"
 #include "model/parameters.h"
 
 namespace soli {
@@ -44,24 +46,45 @@ Result<std::unique_ptr<ResidentExpertStore>> ResidentExpertStore::load(const Mod
   std::unique_ptr<ResidentExpertStore> store(new ResidentExpertStore(spec));
   if (!spec.is_moe()) return store;
   const auto load_all = [&]() -> Status {
-    WeightLoader loader(file.gguf(), runtime, "experts");
-    SOLI_ASSIGN_OR_RETURN(const std::vector<size_t> numbers, plan_experts(file, loader));
-    SOLI_RETURN_IF_ERROR(loader.load(progress));
-    store->slab_ = loader.take_slab();
-    size_t next = 0;
-    for (int64_t layer = 0; layer < spec.n_layers; ++layer) {
-      if (!spec.is_moe_layer(layer)) continue;
-      for (int64_t e = 0; e < spec.router.n_experts; ++e) {
-        ExpertWeights& expert = store->experts_[store->index(layer, e)];
-        expert.activation = spec.activation;
-        for (PackedMatrix* matrix : {&expert.gate, &expert.up, &expert.down})
-          *matrix = loader.matrix(numbers[next++]);
-      }
-    }
+    SOLI_RETURN_IF_ERROR(file.packed() != nullptr ? store->load_packed(file, runtime, progress)
+                                                  : store->load_plain(file, runtime, progress));
     return store->load_biases(file, runtime);
   };
   if (Status status = load_all(); !status) return in_context(file.gguf().path(), std::move(status).error());
   return store;
+}
+
+Status ResidentExpertStore::load_plain(const ModelFile& file, Runtime& runtime,
+                                       const LoadProgress& progress) {
+  WeightLoader loader(file.gguf(), runtime, "experts");
+  SOLI_ASSIGN_OR_RETURN(const std::vector<size_t> numbers, plan_experts(file, loader));
+  SOLI_RETURN_IF_ERROR(loader.load(progress));
+  slab_ = loader.take_slab();
+  size_t next = 0;
+  for (ExpertWeights& expert : experts_) {
+    expert.activation = file.spec().activation;
+    for (PackedMatrix* matrix : {&expert.gate, &expert.up, &expert.down})
+      *matrix = loader.matrix(numbers[next++]);
+  }
+  return {};
+}
+
+Status ResidentExpertStore::load_packed(const ModelFile& file, Runtime& runtime,
+                                        const LoadProgress& progress) {
+  const ModelSpec& spec = file.spec();
+  SOLI_ASSIGN_OR_RETURN(slab_, load_extents(file, runtime, "experts", progress));
+  const std::byte* data = slab_.data();
+  for (int64_t layer = 0; layer < spec.n_layers; ++layer) {
+    if (!spec.is_moe_layer(layer)) continue;
+    for (int64_t e = 0; e < n_experts_; ++e) {
+      ExpertWeights& expert = experts_[index(layer, e)];
+      expert.activation = spec.activation;
+      SOLI_ASSIGN_OR_RETURN(const auto matrices, matrices_of_extent(file, runtime.kernels(), layer, e, data));
+      std::tie(expert.gate, expert.up, expert.down) = std::tie(matrices[0], matrices[1], matrices[2]);
+      data += file.extent(layer, e)->bytes;
+    }
+  }
+  return {};
 }
 
 int64_t ResidentExpertStore::bias_bytes(const ModelFile& file) {

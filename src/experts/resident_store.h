@@ -16,7 +16,8 @@ namespace soli {
 /// All experts in memory: one wave per layer. Also serves dense models, of whose experts there are none.
 class ResidentExpertStore final : public ExpertStore {
  public:
-  /// Reads all experts of the file, charged as "experts". Fails with kUnsupported, kLimit or kIo.
+  /// Reads all experts of the file, charged as "experts". Fails with kUnsupported, kLimit or kIo, and with
+  /// kMalformed where an expert of a packed file is damaged.
   static Result<std::unique_ptr<ResidentExpertStore>> load(const ModelFile& file, Runtime& runtime,
                                                            const LoadProgress& progress);
 
@@ -28,6 +29,8 @@ class ResidentExpertStore final : public ExpertStore {
 
  private:
   explicit ResidentExpertStore(const ModelSpec& spec);
+  Status load_plain(const ModelFile& file, Runtime& runtime, const LoadProgress& progress);
+  Status load_packed(const ModelFile& file, Runtime& runtime, const LoadProgress& progress);
   Status load_biases(const ModelFile& file, Runtime& runtime);
   size_t index(int64_t layer, int64_t expert) const {
     return static_cast<size_t>(moe_layer_[static_cast<size_t>(layer)] * n_experts_ + expert);

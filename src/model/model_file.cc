@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <utility>
 
 #include "base/utf8.h"
@@ -37,6 +38,7 @@ class Binder {
   Status bind() {
     SOLI_RETURN_IF_ERROR(read_sizes_from_shapes());
     if (!spec_.is_moe()) SOLI_RETURN_IF_ERROR(refuse_experts());
+    if (PackedExperts::is_packed(file_.gguf_.metadata())) SOLI_RETURN_IF_ERROR(bind_packed());
     for (const LinearSlot& slot : file_.family_->linears) SOLI_RETURN_IF_ERROR(bind_slot(slot));
     for (const VectorSlot& slot : file_.family_->vectors) SOLI_RETURN_IF_ERROR(bind_slot(slot));
     SOLI_RETURN_IF_ERROR(require_long_rope_factors());
@@ -78,15 +80,25 @@ class Binder {
     if (!spec_.is_moe()) return {};
     int64_t layer = 0;
     while (!spec_.is_moe_layer(layer)) ++layer;
+    SOLI_RETURN_IF_ERROR(read_expert_width(layer));
+    const std::string shared = "blk.{}.ffn_gate_shexp.weight";
+    take_rows(shared, layer, spec_.shared_expert_width);
+    if (spec_.n_shared_experts > 0 && spec_.shared_expert_width == 0)
+      return missing(tensor_name(shared, layer));
+    return {};
+  }
+
+  Status read_expert_width(int64_t layer) {
+    const GgufMetadata& metadata = file_.gguf_.metadata();
+    if (PackedExperts::is_packed(metadata)) {
+      SOLI_ASSIGN_OR_RETURN(spec_.expert_width, PackedExperts::read_expert_width(metadata));
+      return {};
+    }
     take_rows("blk.{}.ffn_gate_exps.weight", layer, spec_.expert_width);
     take_rows("blk.{}.ffn_gate.0.weight", layer, spec_.expert_width);
     const GgufTensor* both = find(tensor_name(kGateAndUpPattern, layer));
     if (both != nullptr && find(tensor_name("blk.{}.ffn_gate_exps.weight", layer)) == nullptr)
       spec_.expert_width = both->dims[1] / 2;
-    const std::string shared = "blk.{}.ffn_gate_shexp.weight";
-    take_rows(shared, layer, spec_.shared_expert_width);
-    if (spec_.n_shared_experts > 0 && spec_.shared_expert_width == 0)
-      return missing(tensor_name(shared, layer));
     return {};
   }
 
@@ -220,12 +232,27 @@ class Binder {
     return {};
   }
 
+  Status bind_packed() {
+    if (!spec_.is_moe()) {
+      return fail(ErrorKind::kMalformed, "{}: the file is packed, and the model has no experts",
+                  kPackVersionKey);
+    }
+    SOLI_ASSIGN_OR_RETURN(file_.packed_, PackedExperts::bind(file_.gguf_, *file_.family_, spec_));
+    for (const GgufTensor* tensor : file_.packed_->tensors()) claim(tensor);
+    return {};
+  }
+
   Status bind_experts(const ExpertSlot& slot, int64_t layer) {
     const int64_t n_experts = spec_.router.n_experts;
     const int64_t rows = size_of(spec_, slot.rows);
     const int64_t cols = size_of(spec_, slot.cols);
     auto& bound = file_.experts_[static_cast<size_t>(layer)][static_cast<size_t>(slot.which)];
     bound.reserve(static_cast<size_t>(n_experts));
+    if (file_.packed_) {
+      const GgufTensor* const packed = file_.packed_->matrix(layer, slot.which);
+      for (int64_t e = 0; e < n_experts; ++e) bound.push_back({packed, e * rows, rows, cols});
+      return {};
+    }
     const std::string merged_name = tensor_name(slot.merged_pattern, layer);
     if (const GgufTensor* merged = claim(find(merged_name))) {
       if (merged->dims != std::array<int64_t, 4>{cols, rows, n_experts, 1}) {
@@ -314,6 +341,18 @@ class Binder {
   ModelSpec& spec_;
   std::vector<bool> claimed_;  // by index of GgufFile::tensors()
 };
+
+std::vector<const GgufTensor*> ModelFile::tensors() const {
+  std::set<const GgufTensor*> extents;
+  if (packed_) extents.insert(packed_->tensors().begin(), packed_->tensors().end());
+  std::vector<const GgufTensor*> tensors;
+  for (const GgufTensor& tensor : gguf_.tensors()) {
+    if (!extents.contains(&tensor)) tensors.push_back(&tensor);
+  }
+  if (!packed_) return tensors;
+  for (const GgufTensor& matrix : packed_->matrices()) tensors.push_back(&matrix);
+  return tensors;
+}
 
 Result<ModelFile> ModelFile::open(const std::string& path) {
   SOLI_ASSIGN_OR_RETURN(GgufFile gguf, GgufFile::open(path));

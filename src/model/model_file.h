@@ -2,12 +2,14 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "format/gguf.h"
 #include "model/family.h"
+#include "model/packed_experts.h"
 
 namespace soli {
 
@@ -22,7 +24,7 @@ inline constexpr int64_t kMaxContextLength = int64_t{1} << 30;
 inline constexpr int64_t kMaxFfnWidth = int64_t{1} << 30;
 
 /// Rows [first_row, first_row + rows) of a tensor seen as a matrix; experts of a 3-D tensor follow one
-/// another.
+/// another. Those of a packed file have a shape, and no place: see ModelFile::extent().
 struct TensorRows {
   const GgufTensor* tensor = nullptr;
   int64_t first_row = 0;
@@ -74,6 +76,14 @@ class ModelFile {
   const BoundExpertBiases& expert_biases(int64_t layer) const {
     return expert_biases_[static_cast<size_t>(layer)];
   }
+  /// Where an expert of a MoE layer lies, ready to multiply; null where the file is not packed.
+  const ExpertExtent* extent(int64_t layer, int64_t expert) const {
+    return packed_ ? packed_->extent(layer, expert) : nullptr;
+  }
+  /// The tensors as the plain file has them: the experts' matrices in place of packed extents.
+  std::vector<const GgufTensor*> tensors() const;
+  /// The experts of a packed file, or null.
+  const PackedExperts* packed() const { return packed_ ? &*packed_ : nullptr; }
   bool output_is_tied() const { return output_is_tied_; }
 
  private:
@@ -88,6 +98,7 @@ class ModelFile {
   std::vector<BoundVector> vectors_;
   std::vector<BoundExperts> experts_;  // [n_layers]; empty ones for dense layers
   std::vector<BoundExpertBiases> expert_biases_;
+  std::optional<PackedExperts> packed_;
   bool output_is_tied_ = true;
 };
 

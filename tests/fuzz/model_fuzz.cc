@@ -52,18 +52,38 @@ void check_message(const Error& error) {
              error.message);
 }
 
+/// Every packed expert lies inside its file.
+void check_extents(const ModelFile& file) {
+  for (int64_t layer = 0; layer < file.spec().n_layers; ++layer) {
+    if (!file.spec().is_moe_layer(layer)) continue;
+    for (int64_t e = 0; e < file.spec().router.n_experts; ++e) {
+      const ExpertExtent& extent = *file.extent(layer, e);
+      SOLI_CHECK(extent.offset + extent.bytes <= file.gguf().shard(extent.shard).size(), "{} {}", layer, e);
+      for (size_t m = 0; m < kExpertMatrices; ++m) {
+        const TensorRows& rows = file.experts(layer)[m][static_cast<size_t>(e)];
+        SOLI_CHECK(extent.matrix_offsets[m] + rows.bytes() <= extent.bytes, "{} {}", layer, e);
+      }
+    }
+  }
+}
+
 /// Every element of the file is counted once, and every part of a matrix lies inside its tensor.
 void check_file(const ModelFile& file) {
   int64_t elements = 0;
-  for (const GgufTensor& tensor : file.gguf().tensors()) elements += tensor.elements();
+  int64_t bytes = 0;
+  for (const GgufTensor* tensor : file.tensors()) {
+    elements += tensor->elements();
+    bytes += tensor->bytes;
+  }
   const ParameterCounts counts = count_parameters(file);
   SOLI_CHECK(counts.nominal_total.parameters == elements, "{} of {}", counts.nominal_total.parameters,
              elements);
-  SOLI_CHECK(counts.nominal_total.bytes == file.gguf().tensor_bytes());
+  SOLI_CHECK(counts.nominal_total.bytes == bytes);
   for (const BoundLinear& linear : file.linears()) {
     const TensorRows& rows = linear.weight;
     SOLI_CHECK((rows.first_row + rows.rows) * rows.cols <= rows.tensor->elements(), "{}", rows.tensor->name);
   }
+  if (file.packed() != nullptr) check_extents(file);
 }
 
 /// The prompt's tokens, and two more.
