@@ -67,7 +67,7 @@ Result<int> run_logits(const LogitsOptions& options) {
   if (options.out.empty()) engine.max_logit_rows = 1;
   std::optional<FileWriter> out;
   if (!options.out.empty()) {
-    SOLI_RETURN_IF_ERROR(check_is_not_the_model(options.out, options.model.path));
+    SOLI_RETURN_IF_ERROR(check_is_not_the_model(options.out, session->file().gguf()));
     SOLI_ASSIGN_OR_RETURN(out, FileWriter::create(options.out));
   }
   SOLI_RETURN_IF_ERROR(session->load(engine, static_cast<int64_t>(options.tokens.size()) + options.n_greedy));

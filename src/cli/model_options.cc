@@ -1,7 +1,6 @@
 #include "cli/model_options.h"
 
 #include <cstdlib>
-#include <filesystem>
 
 #include "cli/flags.h"
 #include "kernels/kernel_table.h"
@@ -41,9 +40,8 @@ Result<std::string> requested_isa() {
   return isa;
 }
 
-Status check_is_not_the_model(const std::string& out, const std::string& model) {
-  std::error_code missing;  // then they are two
-  if (!std::filesystem::equivalent(out, model, missing)) return {};
+Status check_is_not_the_model(const std::string& out, const GgufFile& model) {
+  if (!model.has_file(out)) return {};
   return fail(ErrorKind::kInvalidArgument, "{}: it is the model, and would be written over", out);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/budget.h"
 #include "engine/engine.h"
+#include "format/gguf.h"
 
 namespace CLI {
 class App;
@@ -34,7 +35,7 @@ Result<std::string> requested_isa();
 const char* name_of(KvType type);
 const char* name_of(ActivationPrecision precision);
 
-/// Fails where a file that is to be written is the model itself.
-Status check_is_not_the_model(const std::string& out, const std::string& model);
+/// Fails where a file that is to be written is the model itself, or one of its shards.
+Status check_is_not_the_model(const std::string& out, const GgufFile& model);
 
 }  // namespace soli::cli

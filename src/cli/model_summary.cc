@@ -36,13 +36,13 @@ void describe_texts(const ModelFile& file, ModelSummary& summary) {
 
 std::vector<TypeSummary> summarise_types(const ModelFile& file, const kernels::KernelTable& kernels) {
   std::map<uint32_t, TypeSummary> by_type;
-  for (const GgufTensor& tensor : file.gguf().tensors()) {
-    TypeSummary& summary = by_type[tensor.type];
-    summary.type = tensor.type;
+  for (const GgufTensor* tensor : file.tensors()) {
+    TypeSummary& summary = by_type[tensor->type];
+    summary.type = tensor->type;
     summary.n_tensors += 1;
-    summary.elements += tensor.elements();
-    summary.bytes += tensor.bytes;
-    summary.supported = kernels.find(tensor.type) != nullptr;
+    summary.elements += tensor->elements();
+    summary.bytes += tensor->bytes;
+    summary.supported = kernels.find(tensor->type) != nullptr;
   }
   for (const uint32_t type : matrix_types(file)) {
     TypeSummary& summary = by_type[type];

@@ -21,6 +21,16 @@ Json file_json(const GgufFile& gguf) {
   return json;
 }
 
+Json packed_json(const PackedExperts* packed) {
+  if (packed == nullptr) return {};
+  int64_t bytes = 0;
+  for (const GgufTensor* tensor : packed->tensors()) bytes += tensor->bytes;
+  return {{"version", kPackVersion},
+          {"layout", kPackLayout},
+          {"stripes", packed->n_stripes()},
+          {"extent_bytes", bytes}};
+}
+
 Json spec_json(const ModelSpec& spec) {
   return {{"layers", spec.n_layers},
           {"moe_layers", spec.n_moe_layers()},
@@ -100,6 +110,7 @@ nlohmann::ordered_json to_json(const ModelSummary& summary, bool with_tensors) {
   Json json = {{"name", file.spec().name},
                {"family", file.spec().architecture},
                {"file", file_json(file.gguf())},
+               {"packed", packed_json(file.packed())},
                {"tokenizer", summary.tokenizer},
                {"chat_template", summary.chat_template},
                {"shape", spec_json(file.spec())},

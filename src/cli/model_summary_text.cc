@@ -36,6 +36,11 @@ void render_file(Out out, const ModelSummary& summary) {
   line(out, "file",
        fmt::format("{}, {}{}, GGUF version {}", printable(gguf.path(), 400), format_bytes(gguf.file_bytes()),
                    gguf.n_shards() > 1 ? fmt::format(" in {} shards", gguf.n_shards()) : "", gguf.version()));
+  if (const PackedExperts* const packed = summary.file->packed()) {
+    line(out, "packed",
+         fmt::format("each expert is one read, laid out as {} (version {}){}", kPackLayout, kPackVersion,
+                     packed->n_stripes() > 1 ? fmt::format(", in {} stripes", packed->n_stripes()) : ""));
+  }
   line(out, "family", spec.architecture);
   line(out, "tokenizer", printable(summary.tokenizer, 400));
   line(out, "chat template", printable(summary.chat_template, 400));

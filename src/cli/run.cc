@@ -71,9 +71,9 @@ Status check_policy(const ModelSpec& spec, int64_t experts_per_token) {
 }
 
 /// The file is written after the text, which should not be made for nothing.
-Status check_routing_file(const RunOptions& options) {
+Status check_routing_file(const RunOptions& options, const Session& session) {
   if (options.routing_json.empty()) return {};
-  SOLI_RETURN_IF_ERROR(check_is_not_the_model(options.routing_json, options.model.path));
+  SOLI_RETURN_IF_ERROR(check_is_not_the_model(options.routing_json, session.file().gguf()));
   return FileWriter::check(options.routing_json);
 }
 
@@ -94,8 +94,8 @@ int64_t positions_needed(const Session& session, const RunOptions& options, int6
 }
 
 Result<int> run_once(const RunOptions& options, const std::string& text) {
-  SOLI_RETURN_IF_ERROR(check_routing_file(options));
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
+  SOLI_RETURN_IF_ERROR(check_routing_file(options, *session));
   SOLI_ASSIGN_OR_RETURN(std::vector<int32_t> prompt, encode_prompt(*session, options, text));
   SOLI_RETURN_IF_ERROR(check_policy(session->spec(), options.experts_per_token));
   std::optional<ActivationRecorder> recorder;
@@ -129,8 +129,8 @@ Result<int> run_once(const RunOptions& options, const std::string& text) {
 }
 
 Result<int> run_interactive(const RunOptions& options) {
-  SOLI_RETURN_IF_ERROR(check_routing_file(options));
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
+  SOLI_RETURN_IF_ERROR(check_routing_file(options, *session));
   SOLI_ASSIGN_OR_RETURN(const bool is_possible, Chat::is_possible(*session));
   std::optional<Chat> chat;
   if (options.wants_chat() || (is_possible && !options.no_template)) {
