@@ -115,6 +115,7 @@ class Bench {
     show(fmt::format("prefill {}", n_tokens));
     SOLI_RETURN_IF_ERROR(workbench_.prefill(n_tokens));  // warms up
     probe_.take();
+    const CacheCounters before = memory_counters();
     std::vector<double> rates;
     for (int64_t i = 0; i < options_.repetitions; ++i) {
       SOLI_ASSIGN_OR_RETURN(const double seconds, workbench_.prefill(n_tokens));
@@ -126,7 +127,8 @@ class Bench {
     return PrefillFigures{
         .n_tokens = n_tokens,
         .tokens_per_s = summary_of(std::move(rates)),
-        .operations_per_token = static_cast<double>(work_.weight_operations(n_tokens, 1)) / n};
+        .operations_per_token = static_cast<double>(work_.weight_operations(n_tokens, 1)) / n,
+        .memory = {memory_counters() - before, options_.repetitions}};
   }
 
   Result<DecodeFigures> measure_decode(int64_t n_sequences) {
@@ -135,10 +137,12 @@ class Bench {
     double touched = 0;
     double kv = 0;
     PhaseTotals probed;
+    CacheCounters memory;
     for (int64_t i = 0; i < options_.repetitions; ++i) {
       show(fmt::format("decode of {}", n_sequences));
       SOLI_ASSIGN_OR_RETURN(DecodeBatch batch, workbench_.start_decode(n_sequences));
       const int64_t read_before = expert_bytes_read();
+      const CacheCounters memory_before = memory_counters();
       int64_t n_keys = 0;  // seen in a layer, over all layers
       probe_.take();       // of reading the prompts
       const Stopwatch watch;
@@ -148,6 +152,7 @@ class Bench {
       }
       const double steps_per_s = static_cast<double>(options_.generate) / watch.seconds();
       probed += probe_.take();
+      memory += memory_counters() - memory_before;
       step_rates.push_back(steps_per_s);
       token_rates.push_back(steps_per_s * static_cast<double>(n_sequences));
       touched += static_cast<double>(expert_bytes_read() - read_before);
@@ -161,7 +166,8 @@ class Bench {
         .tokens_per_s = summary_of(std::move(token_rates)),
         .steps_per_s = summary_of(std::move(step_rates)),
         .touched_bytes_per_step = touched / n_steps + static_cast<double>(shared_bytes(n_sequences)),
-        .kv_bytes_per_step = kv / n_steps};
+        .kv_bytes_per_step = kv / n_steps,
+        .memory = {memory, options_.repetitions * options_.generate}};
   }
 
   /// Bytes of the weights that every step of so many decoding rows reads: all but the routed experts.
@@ -169,6 +175,11 @@ class Bench {
     WorkByPhase work = {};
     work_.add_rows({.n_rows = n_rows, .n_wanted = n_rows}, work);
     return sum(work).weight_bytes;
+  }
+
+  CacheCounters memory_counters() const {
+    const TieredExpertStore* const tiered = session_.tiered();
+    return tiered == nullptr ? CacheCounters{} : sum(tiered->counters());
   }
 
   /// Of all experts that the store has given since the start.
@@ -202,6 +213,14 @@ class Bench {
 
 }  // namespace
 
+double MemoryFigures::hit_rate() const {
+  return counters.calls() == 0 ? 1 : static_cast<double>(counters.hits) / static_cast<double>(counters.calls());
+}
+
+double MemoryFigures::bytes_per_step() const {
+  return n_steps == 0 ? 0 : static_cast<double>(counters.bytes_read()) / static_cast<double>(n_steps);
+}
+
 Status load_for_bench(Session& session, BenchOptions& options) {
   SOLI_RETURN_IF_ERROR(check_lists(session, options));
   const int64_t n_most = options.sequences.empty() ? 1 : std::ranges::max(options.sequences);
@@ -209,7 +228,8 @@ Status load_for_bench(Session& session, BenchOptions& options) {
   engine.max_sequences = n_most;
   engine.max_queued = n_most;
   engine.max_logit_rows = n_most;
-  return session.load(engine, positions_at_once(options));
+  SOLI_RETURN_IF_ERROR(session.load(engine, positions_at_once(options)));
+  return session.fill_slots();
 }
 
 Result<BenchFigures> measure_bench(Session& session, const BenchOptions& options,

@@ -21,7 +21,9 @@ Json prefill_json(const std::vector<PrefillFigures>& prefill) {
   for (const PrefillFigures& figures : prefill) {
     json.push_back({{"tokens", figures.n_tokens},
                     {"tokens_per_s", measured_json(figures.tokens_per_s)},
-                    {"operations_per_token", figures.operations_per_token}});
+                    {"operations_per_token", figures.operations_per_token},
+                    {"disk_bytes_per_prompt", std::llround(figures.memory.bytes_per_step())},
+                    {"expert_hit_rate", figures.memory.hit_rate()}});
   }
   return json;
 }
@@ -35,7 +37,9 @@ Json decode_json(const BenchOptions& options, const std::vector<DecodeFigures>& 
                     {"tokens_per_s", measured_json(figures.tokens_per_s)},
                     {"steps_per_s", measured_json(figures.steps_per_s)},
                     {"touched_bytes_per_step", std::llround(figures.touched_bytes_per_step)},
-                    {"kv_bytes_per_step", std::llround(figures.kv_bytes_per_step)}});
+                    {"kv_bytes_per_step", std::llround(figures.kv_bytes_per_step)},
+                    {"disk_bytes_per_step", std::llround(figures.memory.bytes_per_step())},
+                    {"expert_hit_rate", figures.memory.hit_rate()}});
   }
   return json;
 }
@@ -68,6 +72,24 @@ void render_decode(Out out, const BenchOptions& options, const std::vector<Decod
                  "\n{} steps after a prompt of {} tokens. Touched: bytes of weights per step, each distinct "
                  "expert once;\nGB/s: these times steps/s; keys and values come on top.\n",
                  options.generate, Workbench::kDecodePromptTokens);
+}
+
+/// Where experts are read from the disk.
+void render_memory(Out out, const BenchFigures& figures) {
+  fmt::format_to(out, "\n{:<26} {:>14} {:>16} {:>8}\n", "experts from the disk", "hit rate, %", "read",
+                 "wait, %");
+  const auto row = [&](const std::string& what, const MemoryFigures& memory, double step_seconds) {
+    const double wait_s = static_cast<double>(memory.counters.wait_ns) * 1e-9;
+    fmt::format_to(out, "{:<26} {:>14.1f} {:>16} {:>8.1f}\n", what, 100 * memory.hit_rate(),
+                   bytes_text(memory.bytes_per_step()),
+                   100 * wait_s / (static_cast<double>(memory.n_steps) * step_seconds));
+  };
+  for (const PrefillFigures& prefill : figures.prefill) {
+    row(fmt::format("prompt of {}", prefill.n_tokens), prefill.memory,
+        static_cast<double>(prefill.n_tokens) / prefill.tokens_per_s.median);
+  }
+  for (const DecodeFigures& decode : figures.decode)
+    row(fmt::format("step of {}", decode.n_sequences), decode.memory, 1 / decode.steps_per_s.median);
 }
 
 }  // namespace
@@ -113,6 +135,7 @@ std::string render_text(Session& session, const BenchOptions& options, const Ben
   fmt::format_to(out, "median (range) of {}\n", options.repetitions);
   render_prefill(out, figures.prefill);
   render_decode(out, options, figures.decode);
+  if (session.plan().tiers) render_memory(out, figures);
   if (figures.probe) text += render_text(*figures.probe);
   for (const std::string& reason : figures.void_reasons) fmt::format_to(out, "\nVOID: {}", reason);
   if (!figures.void_reasons.empty()) text += "\n";
@@ -122,6 +145,7 @@ std::string render_text(Session& session, const BenchOptions& options, const Ben
 Json to_json(Session& session, const BenchOptions& options, const BenchFigures& figures) {
   const std::vector<std::string>& reasons = figures.void_reasons;
   Json json = setup_json(session, options);
+  json["memory"] = to_json(session.plan(), options.model.memory);
   json["repetitions"] = options.repetitions;
   json["prefill"] = prefill_json(figures.prefill);
   json["decode"] = decode_json(options, figures.decode);

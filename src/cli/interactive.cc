@@ -22,6 +22,7 @@ constexpr const char* kCommands =
     "  /help     this text\n"
     "  /reset    begin anew\n"
     "  /routing  the activation report of the last answer\n"
+    "  /memory   what was read from the disk so far\n"
     "  /quit     end (also Ctrl-D)\n"
     "Ctrl-C stops an answer; what is there is kept. A line that begins with / is a command: begin\n"
     "with a blank to send one.\n";
@@ -65,6 +66,8 @@ bool Interactive::obey(const std::string& command) {
     print("a new {} begins\n", chat_ ? "chat" : "text");
   } else if (command == "/routing") {
     if (const Status status = show_routing(); !status) print_error(status.error());
+  } else if (command == "/memory") {
+    print("{}", memory_report_text(session_));
   } else {
     print("unknown command {}; /help shows them\n", printable(command));
   }

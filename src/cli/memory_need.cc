@@ -1,9 +1,11 @@
 #include "cli/memory_need.h"
 
+#include <algorithm>
+
 #include "base/slab.h"
 #include "base/units.h"
+#include "experts/expert_biases.h"
 #include "experts/local_executor.h"
-#include "experts/resident_store.h"
 #include "model/kv_layout.h"
 #include "model/packed_loader.h"
 #include "model/weight_loader.h"
@@ -23,6 +25,14 @@ Result<int64_t> expert_bytes(const ModelFile& file, Runtime& runtime) {
   return loader.packed_bytes();
 }
 
+/// Of OpContext: the rows that enter the experts' matrices and that leave the first two, converted, at two
+/// bytes each at most.
+int64_t scratch_bytes(const ModelSpec& spec, const Workspace::Limits& limits) {
+  const int64_t width = std::max({spec.hidden_size, spec.n_heads * spec.head_dim, spec.ffn_width});
+  const int64_t inner = spec.is_moe() ? limits.max_slots(spec) * spec.expert_width : 0;
+  return 2 * (limits.max_rows * width + inner);
+}
+
 }  // namespace
 
 Result<WeightBytes> count_weight_bytes(const ModelFile& file, Runtime& runtime) {
@@ -39,7 +49,7 @@ Result<WeightBytes> count_weight_bytes(const ModelFile& file, Runtime& runtime) 
   SOLI_ASSIGN_OR_RETURN(const int64_t experts, expert_bytes(file, runtime));
   return WeightBytes{
       Slab::charged_bytes(loader.packed_bytes()) + Slab::charged_bytes(transposed_bytes),
-      Slab::charged_bytes(experts) + Slab::charged_bytes(ResidentExpertStore::bias_bytes(file))};
+      Slab::charged_bytes(experts) + Slab::charged_bytes(ExpertBiases::bytes_needed(file))};
 }
 
 Result<MemoryNeed> count_memory_need(const ModelFile& file, Runtime& runtime, const EngineOptions& options,
@@ -53,22 +63,14 @@ Result<MemoryNeed> count_memory_need(const ModelFile& file, Runtime& runtime, co
                     .experts = weights.experts,
                     .activations = Slab::charged_bytes(Workspace::bytes_needed(spec, limits)) +
                                    Slab::charged_bytes(LocalExecutor::bytes_needed(spec, limits)),
-                    .kv = n_pages * page_bytes};
+                    .kv = n_pages * page_bytes,
+                    .process = kProcessBytes + scratch_bytes(spec, limits)};
 }
 
 std::string MemoryNeed::description() const {
   return fmt::format("weights {}, routed experts {}, activations {}, keys and values {}, program {}",
                      format_bytes(shared_weights), format_bytes(experts), format_bytes(activations),
                      format_bytes(kv), format_bytes(process));
-}
-
-Status check_memory_need(const MemoryNeed& need, int64_t limit_bytes) {
-  if (need.total() <= limit_bytes) return {};
-  return fail(
-      ErrorKind::kLimit,
-      "--memory: {} is too small: at least {}B ({}) are needed: {}; a shorter context (-c) or smaller steps "
-      "(-b) need less",
-      format_bytes(limit_bytes), need.total(), format_bytes(need.total()), need.description());
 }
 
 }  // namespace soli::cli

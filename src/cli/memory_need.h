@@ -30,7 +30,7 @@ struct MemoryNeed {
   int64_t experts = 0;         // all routed experts, packed
   int64_t activations = 0;     // the buffers of a step
   int64_t kv = 0;              // pages for the positions that were asked for
-  int64_t process = kProcessBytes;
+  int64_t process = 0;         // kProcessBytes, and what operations take for their own use
 
   int64_t total() const { return shared_weights + experts + activations + kv + process; }
   /// "weights 1.2 GiB, experts 3.0 GiB, ..."
@@ -41,8 +41,5 @@ struct MemoryNeed {
 /// together. Fails as count_weight_bytes does.
 Result<MemoryNeed> count_memory_need(const ModelFile& file, Runtime& runtime, const EngineOptions& options,
                                      int64_t n_positions);
-
-/// Fails with kLimit, naming the least that would fit, if the need is above the limit.
-Status check_memory_need(const MemoryNeed& need, int64_t limit_bytes);
 
 }  // namespace soli::cli

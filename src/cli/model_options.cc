@@ -21,9 +21,9 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
   add_integer(app, "-c,--ctx-size", options.engine.context_length, {0, kMaxContextLength},
               "Positions of a sequence; 0: what the model was trained for");
   add_integer(app, "-b,--batch-size", options.engine.chunk_rows, {1, 65'536},
-              "Rows of one step: long prompts are cut into chunks of it");
-  add_bytes(app, "--memory", options.memory_bytes,
-            "Memory that the whole process may take, such as 12GiB; refused at start if it cannot be kept");
+              "Rows of one step: long prompts are cut into chunks of it; where experts are read from the disk, "
+              "once per chunk, up to 4096 by default")
+      ->each([&options](const std::string&) { options.chunk_rows_given = true; });
   add_choice<ActivationPrecision>(
       app, "--act", options.engine.activations,
       {{"f32", ActivationPrecision::kF32}, {"q8", ActivationPrecision::kQ8}},
@@ -31,6 +31,7 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
       "the weight types that have integer kernels");
   add_choice<KvType>(app, "--kv", options.engine.kv_type, {{"f32", KvType::kF32}, {"f16", KvType::kF16}},
                      "Precision of stored keys and values");
+  add_memory_options(app, options.memory);
 }
 
 Result<std::string> requested_isa() {

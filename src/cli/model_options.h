@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/budget.h"
+#include "cli/memory_options.h"
 #include "engine/engine.h"
 #include "format/gguf.h"
 
@@ -19,13 +19,14 @@ struct ModelOptions {
   std::string path;
   int64_t n_threads = 0;  // 0: one per usable core
   bool pin = false;       // threads to processors
-  int64_t memory_bytes = Budget::kUnlimited;
-  EngineOptions engine;  // precisions, context length, rows of a step
+  MemoryOptions memory;
+  EngineOptions engine;           // precisions, context length, rows of a step
+  bool chunk_rows_given = false;  // or left to the plan of the memory
 };
 
 /// Adds the positional MODEL, required.
 CLI::Option* add_model_path(CLI::App& app, std::string& path);
-/// Adds MODEL, -t, --pin, -c, -b, --memory, --act and --kv.
+/// Adds MODEL, -t, --pin, -c, -b, --act, --kv and the options of the memory.
 void add_model_options(CLI::App& app, ModelOptions& options);
 
 /// Value of the environment variable SOLI_ISA, or "". Fails with kInvalidArgument where this machine does not

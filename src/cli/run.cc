@@ -123,6 +123,7 @@ Result<int> run_once(const RunOptions& options, const std::string& text) {
   } else if (options.routing) {
     print("\n{}", render_text(*report, ::isatty(STDOUT_FILENO) == 1));
   }
+  if (options.model.memory.report && !options.json) print("\n{}", memory_report_text(*session));
   SOLI_RETURN_IF_ERROR(flush_output());
   print_note("{}\n", timings_line(*session, generation));
   return generation.reason == FinishReason::kCancelled ? kExitInterrupted : kExitDone;
@@ -169,7 +170,8 @@ Command add_run(CLI::App& program) {
       "  soli run model.gguf -f prompt.txt --temp 0 --json\n"
       "  soli run model.gguf -p \"Why is the sea salty?\" --chat --system \"Answer in one sentence.\"\n"
       "  soli run model.gguf -p \"The sea\" -n 32 --routing --routing-json choices.json\n"
-      "  soli run model.gguf --memory 12GiB -c 4096");
+      "  soli run model.gguf --memory 12GiB -c 4096\n"
+      "  soli run larger-than-memory.gguf -p \"The sea\" -n 64 --memory 10GiB --memory-report");
   return {app, [options] { return run(*options); }};
 }
 

@@ -32,7 +32,6 @@ Json effective_precisions(Session& session) {
 
 Json settings_json(Session& session, const RunOptions& options) {
   const EngineOptions& engine = session.options().engine;
-  const int64_t limit = session.options().memory_bytes;
   const RouterSpec& router = session.spec().router;
   const bool fewer = options.experts_per_token > 0;
   const Json chat_template = !options.wants_chat()           ? Json()
@@ -43,14 +42,14 @@ Json settings_json(Session& session, const RunOptions& options) {
           {"chat_template", chat_template},
           {"sampling", sampling_json(options.sampling, options.seed)},
           {"context_length", session.engine().context_length()},
-          {"batch_size", engine.chunk_rows},
+          {"batch_size", session.plan().chunk_rows},
           {"threads", session.runtime().team().size()},
           {"pinned", session.runtime().team().is_pinned()},
           {"isa", session.runtime().kernels().isa},
           {"act", name_of(engine.activations)},
           {"activations_by_weight_type", effective_precisions(session)},
           {"kv", name_of(engine.kv_type)},
-          {"memory_limit_bytes", limit == Budget::kUnlimited ? Json() : Json(limit)},
+          {"memory_limit_bytes", session.plan().limit.bytes},
           {"experts_per_token", fewer ? options.experts_per_token : router.experts_per_token},
           {"lossy", fewer}};
 }
@@ -86,9 +85,20 @@ nlohmann::ordered_json run_json(Session& session, const RunOptions& options, con
                {"settings", settings_json(session, options)},
                {"timings", timings_json(session, generation)},
                {"peak_resident_bytes", peak_resident_bytes()},
+               {"memory", to_json(session.plan(), session.options().memory)},
                {"memory_in_use_bytes", session.runtime().budget().used_by_name()}};
   if (report) json["routing"] = to_json(*report);
+  if (options.model.memory.report) {
+    const std::optional<MemoryReport> memory = session.memory_report();
+    json["memory_report"] = memory ? to_json(*memory) : Json();
+  }
   return json;
+}
+
+std::string memory_report_text(const Session& session) {
+  const std::optional<MemoryReport> report = session.memory_report();
+  return report ? render_text(*report)
+                : "Memory report: all weights are in memory; nothing was read after they were loaded\n";
 }
 
 Result<ActivationReport> report_routing(const Session& session, const RunOptions& options,

@@ -19,6 +19,9 @@ std::string timings_line(const Session& session, const Generation& generation);
 nlohmann::ordered_json run_json(Session& session, const RunOptions& options, const Generation& generation,
                                 const std::optional<ActivationReport>& report);
 
+/// The memory report as text, or why there is none.
+std::string memory_report_text(const Session& session);
+
 /// Counts the activation report of a generation from what was recorded, and writes the file of
 /// --routing-json.
 Result<ActivationReport> report_routing(const Session& session, const RunOptions& options,

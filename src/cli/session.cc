@@ -10,12 +10,19 @@
 #include "cli/progress.h"
 
 namespace soli::cli {
+namespace {
+
+// Some 16,000 tokens of a model of 48 layers that calls 8 experts in each; a part of kProcessBytes.
+constexpr int64_t kMostTraceBytes = int64_t{16} << 20;
+
+}  // namespace
 
 Result<std::unique_ptr<Session>> Session::open(const ModelOptions& options) {
   std::unique_ptr<Session> session(new Session(options));
   SOLI_ASSIGN_OR_RETURN(const std::string isa, requested_isa());
+  SOLI_ASSIGN_OR_RETURN(session->limit_, memory_limit(options.memory));
   SOLI_ASSIGN_OR_RETURN(session->runtime_, Runtime::create({.n_threads = static_cast<int>(options.n_threads),
-                                                            .memory_bytes = options.memory_bytes,
+                                                            .memory_bytes = session->limit_.bytes,
                                                             .isa = isa,
                                                             .pin = options.pin}));
   SOLI_ASSIGN_OR_RETURN(session->file_, ModelFile::open(options.path));
@@ -37,31 +44,85 @@ Result<const Tokenizer*> Session::tokenizer() {
   return tokenizer_.get();
 }
 
-Status Session::load(const EngineOptions& engine, int64_t n_positions) {
+Status Session::load(EngineOptions engine, int64_t n_positions) {
   SOLI_CHECK(model_ == nullptr, "a session loads once");
   const auto begin = std::chrono::steady_clock::now();
-  SOLI_ASSIGN_OR_RETURN(const MemoryNeed need, count_memory_need(*file_, *runtime_, engine, n_positions));
-  SOLI_RETURN_IF_ERROR(check_memory_need(need, options_.memory_bytes));
-  SOLI_RETURN_IF_ERROR(runtime_->budget().charge("program", need.process));
-  SOLI_RETURN_IF_ERROR(load_model(need));
+  SOLI_ASSIGN_OR_RETURN(plan_,
+                        plan_memory(*file_, *runtime_, engine, options_.memory, limit_, n_positions,
+                                    !options_.chunk_rows_given));
+  engine.chunk_rows = plan_.chunk_rows;
+  print_note("{}", describe(plan_, options_.memory));
+  SOLI_RETURN_IF_ERROR(runtime_->budget().charge("program", plan_.need.process));
+  SOLI_RETURN_IF_ERROR(load_model());
   SOLI_ASSIGN_OR_RETURN(LocalExecutor executor, LocalExecutor::create(spec(), *store_, runtime_->budget(),
                                                                       engine.workspace_limits()));
   executor_ = std::make_unique<LocalExecutor>(std::move(executor));
+  SOLI_RETURN_IF_ERROR(predict_experts(engine));
   SOLI_ASSIGN_OR_RETURN(engine_, Engine::create(*model_, *executor_, engine));
   load_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return {};
 }
 
-Status Session::load_model(const MemoryNeed& need) {
+Status Session::load_model() {
   ProgressLine progress("loading");
-  const int64_t total = need.shared_weights + need.experts;
+  const MemoryNeed& need = plan_.need;
+  const int64_t total = need.shared_weights + (plan_.tiers ? 0 : need.experts);
   SOLI_ASSIGN_OR_RETURN(model_, Model::load(*std::move(file_), *runtime_,
                                             [&](int64_t done, int64_t) { progress.show(done, total); }));
+  if (plan_.tiers) return open_tiers();
   SOLI_ASSIGN_OR_RETURN(store_,
                         ResidentExpertStore::load(model_->file(), *runtime_, [&](int64_t done, int64_t) {
                           progress.show(need.shared_weights + done, total);
                         }));
   return {};
+}
+
+Status Session::open_tiers() {
+  SOLI_ASSIGN_OR_RETURN(std::unique_ptr<TieredExpertStore> tiered,
+                        TieredExpertStore::create(model_->file(), *runtime_,
+                                                  {.slot_bytes = plan_.tiers->slot_bytes,
+                                                   .policy = options_.memory.policy,
+                                                   .prefetch = options_.memory.prefetch,
+                                                   .loader = {.depth = plan_.tiers->io_depth}}));
+  tiered_ = tiered.get();
+  if (options_.memory.report) {
+    trace_.emplace(tiered_->source().n_layers(), tiered_->source().n_experts(), kMostTraceBytes);
+    tiered_->set_trace(&*trace_);
+  }
+  store_ = std::move(tiered);
+  return {};
+}
+
+Status Session::predict_experts(const EngineOptions& engine) {
+  if (tiered_ == nullptr || options_.memory.prefetch == PrefetchGate::Mode::kOff) return {};
+  SOLI_ASSIGN_OR_RETURN(predictor_,
+                        RouterPredictor::create(*model_, *tiered_, engine.activations, engine.workspace_limits(),
+                                                options_.memory.prefetch_layers));
+  executor_->set_observer(predictor_.get());
+  return {};
+}
+
+Status Session::fill_slots() {
+  if (tiered_ == nullptr) return {};
+  const ExpertSource& source = tiered_->source();
+  std::vector<ExpertNumber> experts;  // the first ones of all layers, then the second ones
+  for (int64_t e = 0; e < source.n_experts(); ++e) {
+    for (int64_t layer = 0; layer < source.n_layers(); ++layer)
+      experts.push_back(static_cast<ExpertNumber>(layer * source.n_experts() + e));
+  }
+  ProgressLine progress("filling expert slots");
+  SOLI_RETURN_IF_ERROR(
+      tiered_->warm_up(experts, [&](int64_t done, int64_t total) { progress.show(done, total); }));
+  return {};
+}
+
+std::optional<MemoryReport> Session::memory_report() const {
+  if (tiered_ == nullptr) return std::nullopt;
+  const EngineCounters& counters = engine_->counters();
+  std::optional<double> disk_bytes_per_s;
+  if (plan_.tiers->disk) disk_bytes_per_s = plan_.tiers->disk->bytes_per_s;
+  return make_memory_report(*tiered_, trace_ ? &*trace_ : nullptr, counters.prompt_rows + counters.decode_rows,
+                            disk_bytes_per_s);
 }
 
 int64_t peak_resident_bytes() {

@@ -3,13 +3,16 @@
 #include <memory>
 #include <optional>
 
-#include "cli/memory_need.h"
+#include "cli/memory_plan.h"
 #include "cli/model_options.h"
 #include "engine/engine.h"
 #include "experts/local_executor.h"
 #include "experts/resident_store.h"
+#include "experts/router_predictor.h"
+#include "experts/tiered_store.h"
 #include "format/tokenizer.h"
 #include "model/model.h"
+#include "observe/memory_report.h"
 #include "ops/runtime.h"
 
 namespace soli::cli {
@@ -33,21 +36,36 @@ class Session {
   /// Loads the weights and makes the engine. `engine` begins as a copy of options().engine. `n_positions` as
   /// in count_memory_need. Fails with kLimit where the memory limit is too small, naming the least that would
   /// fit.
-  Status load(const EngineOptions& engine, int64_t n_positions);
+  Status load(EngineOptions engine, int64_t n_positions);
   Engine& engine() { return *engine_; }
   const ExpertStore& experts() const { return *store_; }
+  /// The same where not all experts are in memory, or null.
+  TieredExpertStore* tiered() { return tiered_; }
+  const MemoryPlan& plan() const { return plan_; }
+  /// Fills the slots of an expert memory with some experts of every layer, so that what follows is not the
+  /// filling. Nothing to do where all experts are in memory.
+  Status fill_slots();
+  /// What the expert memory did so far; null where all experts are in memory.
+  std::optional<MemoryReport> memory_report() const;
   double load_seconds() const { return load_seconds_; }
 
  private:
   explicit Session(const ModelOptions& options) : options_(options) {}
-  Status load_model(const MemoryNeed& need);
+  Status load_model();
+  Status open_tiers();
+  Status predict_experts(const EngineOptions& engine);
 
   const ModelOptions options_;
+  MemoryLimit limit_;
+  MemoryPlan plan_;
   std::unique_ptr<Runtime> runtime_;
   std::optional<ModelFile> file_;  // until load() gives it to the model
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<Model> model_;
-  std::unique_ptr<ResidentExpertStore> store_;
+  std::unique_ptr<ExpertStore> store_;
+  TieredExpertStore* tiered_ = nullptr;
+  std::optional<AccessTrace> trace_;  // for the memory report
+  std::unique_ptr<RouterPredictor> predictor_;
   std::unique_ptr<LocalExecutor> executor_;
   std::unique_ptr<Engine> engine_;
   double load_seconds_ = 0;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 // Which expert leaves the memory when another one must come in: the part of an expert memory that thinks. A
 // policy sees who was used and names who goes; slots, reads and pins belong to the store that asks it.
@@ -28,6 +29,12 @@ struct LayerVisit {
   std::span<const int32_t> calls = {};    // [experts] rows that chose each
 };
 
+/// A policy that another one may follow, and the share of the experts asked for of late that it would have had.
+struct PolicyRate {
+  std::string_view name;
+  double hit_rate = 0;  // measured, on a sample
+};
+
 /// Says which expert leaves the memory. Engine's thread only. Decides speed, never results.
 class CachePolicy {
  public:
@@ -38,6 +45,11 @@ class CachePolicy {
   /// Index into `residents` of the one that is worth least; entries of -1 may not be evicted. At least one
   /// entry is not -1.
   virtual size_t choose_victim(std::span<const ExpertNumber> residents) = 0;
+
+  /// Name of the policy that rules at present: for auto, the candidate that it follows.
+  virtual std::string_view current() const { return name(); }
+  /// For auto: all that it may follow. Valid as long as the policy.
+  virtual std::vector<PolicyRate> candidates() const { return {}; }
 };
 
 enum class CachePolicyKind { kAuto, kLru, kLfu, kLeastStale, kShares };

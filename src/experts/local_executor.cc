@@ -18,9 +18,9 @@ Result<LocalExecutor> LocalExecutor::create(const ModelSpec& spec, ExpertStore& 
 Status LocalExecutor::run(OpContext& context, int64_t layer, const RowsByExpert& grouped,
                           MatrixView<const float> x, MatrixView<float> y) {
   const MatrixView<float> inner(reinterpret_cast<float*>(inner_.data()), y.rows, expert_width_);
-  return store_.stream(layer, grouped.experts, [&](std::span<const ExpertLease> wave) {
-    moe_ffn(context, grouped, wave, x, inner, y);
-  });
+  MoeFfn ffn(context, grouped, x, inner, y);
+  return store_.stream({.layer = layer, .n_tokens = x.rows, .grouped = grouped},
+                       [&](std::span<const ExpertLease> wave) { ffn.run(wave); });
 }
 
 }  // namespace soli

@@ -21,6 +21,10 @@ class LocalExecutor final : public ExpertExecutor {
 
   Status run(OpContext& context, int64_t layer, const RowsByExpert& grouped, MatrixView<const float> x,
              MatrixView<float> y) override;
+  RouterObserver* observer() override { return observer_; }
+
+  /// Borrowed; null: none. Not while a step runs.
+  void set_observer(RouterObserver* observer) { observer_ = observer; }
 
  private:
   LocalExecutor(ExpertStore& store, int64_t expert_width, Slab inner)
@@ -29,6 +33,7 @@ class LocalExecutor final : public ExpertExecutor {
   ExpertStore& store_;
   int64_t expert_width_;
   Slab inner_;  // [slots][expert_width] floats
+  RouterObserver* observer_ = nullptr;
 };
 
 }  // namespace soli

@@ -1,12 +1,9 @@
 #include "experts/resident_store.h"
 
-#include <algorithm>
-#include <array>
 #include <tuple>
 #include <utility>
 
 #include "model/packed_loader.h"
-#include "model/parameters.h"
 
 namespace soli {
 namespace {
@@ -48,7 +45,13 @@ Result<std::unique_ptr<ResidentExpertStore>> ResidentExpertStore::load(const Mod
   const auto load_all = [&]() -> Status {
     SOLI_RETURN_IF_ERROR(file.packed() != nullptr ? store->load_packed(file, runtime, progress)
                                                   : store->load_plain(file, runtime, progress));
-    return store->load_biases(file, runtime);
+    SOLI_ASSIGN_OR_RETURN(store->biases_, ExpertBiases::load(file, runtime));
+    for (int64_t layer = 0; layer < spec.n_layers; ++layer) {
+      if (!spec.is_moe_layer(layer)) continue;
+      for (int64_t e = 0; e < spec.router.n_experts; ++e)
+        store->biases_.add_to(layer, e, store->experts_[store->index(layer, e)]);
+    }
+    return {};
   };
   if (Status status = load_all(); !status) return in_context(file.gguf().path(), std::move(status).error());
   return store;
@@ -87,41 +90,13 @@ Status ResidentExpertStore::load_packed(const ModelFile& file, Runtime& runtime,
   return {};
 }
 
-int64_t ResidentExpertStore::bias_bytes(const ModelFile& file) {
-  int64_t n = 0;
-  for (int64_t layer = 0; layer < file.spec().n_layers; ++layer) {
-    n += file.spec().router.n_experts * expert_bias_size(file, layer).bytes;
-  }
-  return n;
-}
-
-Status ResidentExpertStore::load_biases(const ModelFile& file, Runtime& runtime) {
-  constexpr std::array<std::span<const float> ExpertWeights::*, kExpertMatrices> kMembers = {
-      &ExpertWeights::gate_bias, &ExpertWeights::up_bias, &ExpertWeights::down_bias};
-  const int64_t n_bytes = bias_bytes(file);
-  if (n_bytes == 0) return {};
-  SOLI_ASSIGN_OR_RETURN(biases_, Slab::allocate(runtime.budget(), "experts", n_bytes));
-  auto* target = reinterpret_cast<float*>(biases_.data());
-  for (int64_t layer = 0; layer < file.spec().n_layers; ++layer) {
-    for (size_t m = 0; m < kMembers.size(); ++m) {
-      const GgufTensor* const tensor = file.expert_biases(layer)[m];
-      if (tensor == nullptr) continue;
-      const int64_t n_rows = tensor->dims[0];
-      SOLI_ASSIGN_OR_RETURN(const std::vector<float> values,
-                            read_floats(file.gguf(), runtime.kernels(), {tensor, 0, n_experts_, n_rows}));
-      std::copy(values.begin(), values.end(), target);
-      for (int64_t e = 0; e < n_experts_; ++e, target += n_rows)
-        experts_[index(layer, e)].*kMembers[m] = {target, static_cast<size_t>(n_rows)};
-    }
-  }
-  return {};
-}
-
-Status ResidentExpertStore::stream(int64_t layer, std::span<const int32_t> ids, UseWave use) {
+Status ResidentExpertStore::stream(const Demand& demand, UseWave use) {
   wave_.clear();
+  const std::vector<int32_t>& ids = demand.grouped.experts;
   for (size_t i = 0; i < ids.size(); ++i) {
-    wave_.push_back({static_cast<int64_t>(i), experts_[index(layer, ids[i])]});
-    reads_[index(layer, ids[i])].fetch_add(1, std::memory_order_relaxed);
+    const size_t expert = index(demand.layer, ids[i]);
+    wave_.push_back({static_cast<int64_t>(i), experts_[expert]});
+    reads_[expert].fetch_add(1, std::memory_order_relaxed);
   }
   if (!wave_.empty()) use(wave_);
   return {};

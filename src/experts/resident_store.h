@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/slab.h"
+#include "experts/expert_biases.h"
 #include "experts/store.h"
 #include "model/model_file.h"
 #include "model/weight_loader.h"
@@ -21,17 +22,13 @@ class ResidentExpertStore final : public ExpertStore {
   static Result<std::unique_ptr<ResidentExpertStore>> load(const ModelFile& file, Runtime& runtime,
                                                            const LoadProgress& progress);
 
-  /// Bytes of the biases of all experts, which are charged besides the matrices.
-  static int64_t bias_bytes(const ModelFile& file);
-
-  Status stream(int64_t layer, std::span<const int32_t> ids, UseWave use) override;
+  Status stream(const Demand& demand, UseWave use) override;
   int64_t reads(int64_t layer, int64_t expert) const override;
 
  private:
   explicit ResidentExpertStore(const ModelSpec& spec);
   Status load_plain(const ModelFile& file, Runtime& runtime, const LoadProgress& progress);
   Status load_packed(const ModelFile& file, Runtime& runtime, const LoadProgress& progress);
-  Status load_biases(const ModelFile& file, Runtime& runtime);
   size_t index(int64_t layer, int64_t expert) const {
     return static_cast<size_t>(moe_layer_[static_cast<size_t>(layer)] * n_experts_ + expert);
   }
@@ -39,7 +36,7 @@ class ResidentExpertStore final : public ExpertStore {
   const int64_t n_experts_;
   std::vector<int64_t> moe_layer_;  // [layer] its number among those with experts; -1: it has none
   Slab slab_;
-  Slab biases_;                                    // [layer with experts][matrix][expert][rows] floats
+  ExpertBiases biases_;
   std::vector<ExpertWeights> experts_;             // [layer with experts][expert]
   std::unique_ptr<std::atomic<int64_t>[]> reads_;  // the same
   std::vector<ExpertLease> wave_;                  // reused from call to call

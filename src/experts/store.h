@@ -17,9 +17,17 @@ class ExpertStore {
 
   virtual ~ExpertStore() = default;
 
-  /// Yields every expert of `ids` (distinct) of a layer once, ready to multiply, in one or several waves and
-  /// any order. A lease's group is its expert's index in `ids`. Fails when an expert cannot be had (kIo).
-  virtual Status stream(int64_t layer, std::span<const int32_t> ids, UseWave use) = 0;
+  /// What a step wants of a layer.
+  struct Demand {
+    int64_t layer = 0;  // among all layers
+    int64_t n_tokens = 0;
+    const RowsByExpert& grouped;  // its calls, by expert
+  };
+
+  /// Yields every expert of the demand once, ready to multiply, in one or several waves and any order. A
+  /// lease's group is its expert's in `grouped`. Fails when an expert cannot be had (kIo, kMalformed); some
+  /// waves may have been used by then.
+  virtual Status stream(const Demand& demand, UseWave use) = 0;
 
   /// How often an expert has been leased since the start. Counted; any thread.
   virtual int64_t reads(int64_t layer, int64_t expert) const = 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <utility>
 
 #include "base/check.h"
 
@@ -20,7 +22,7 @@ int64_t lead_of(const DirectReader::Request& request) {
 
 }  // namespace
 
-DirectReader::DirectReader(int depth, Transport transport) : transport_(transport) {
+DirectReader::DirectReader(int depth, ReadQueueFactory make_queue) : make_queue_(std::move(make_queue)) {
   SOLI_CHECK(depth >= 1, "depth {}", depth);
   slots_.resize(static_cast<size_t>(depth));
   for (int slot = 0; slot < depth; ++slot) idle_.push_back(slot);
@@ -33,8 +35,10 @@ DirectReader::~DirectReader() {
 int64_t DirectReader::room_bytes(int64_t bytes) { return aligned_up(bytes) + kAlignment; }
 
 ReadQueue& DirectReader::queue() {
-  if (queue_ == nullptr && transport_ == Transport::kFastest) queue_ = make_uring_queue(depth());
-  if (queue_ == nullptr) queue_ = make_thread_queue(depth());
+  if (queue_ == nullptr) {
+    queue_ = make_queue_(depth());
+    if (!expected_.empty()) queue_->expect_reads_into(expected_);
+  }
   return *queue_;
 }
 
@@ -57,20 +61,26 @@ void DirectReader::submit(const Request& request) {
   ++n_queued_;
 }
 
-DirectReader::Completion DirectReader::wait() {
-  SOLI_CHECK(in_flight() > 0);
+std::optional<DirectReader::Completion> DirectReader::poll() {
+  // Before the copies: a read that has ended makes room for another.
   if (n_queued_ > 0) {
-    // Before the copies: a read that has ended makes room for another.
-    std::optional<ReadQueue::Completion> ended = queue_->poll();
-    if (!ended && cached_.empty()) ended = queue_->wait();
-    if (ended) {
+    if (const std::optional<ReadQueue::Completion> ended = queue_->poll()) {
       --n_queued_;
       return complete(ended->slot, ended->result);
     }
   }
+  if (cached_.empty()) return std::nullopt;
   const int slot = cached_.front();
   cached_.pop_front();
   return complete(slot, 0);
+}
+
+DirectReader::Completion DirectReader::wait() {
+  SOLI_CHECK(in_flight() > 0);
+  if (std::optional<Completion> ended = poll()) return *std::move(ended);
+  const ReadQueue::Completion ended = queue_->wait();
+  --n_queued_;
+  return complete(ended.slot, ended.result);
 }
 
 /// Makes the request of `slot` whole, of whose pages the first `result` bytes are there, and frees the slot.
@@ -79,6 +89,10 @@ DirectReader::Completion DirectReader::complete(int slot, int64_t result) {
   idle_.push_back(slot);
   // Not the file's fault: this file system wants another alignment, or no direct reads at all.
   if (result == -EINVAL || result == -EOPNOTSUPP) request.file->refuse(static_cast<int>(-result));
+  if (result == -EIO) {
+    return {request.tag, fail(ErrorKind::kIo, "{}: cannot read {} bytes at offset {}: {}",
+                              request.file->file().path(), request.bytes, request.offset, std::strerror(EIO))};
+  }
   const std::span<std::byte> data(request.room + lead_of(request), static_cast<size_t>(request.bytes));
   const int64_t n_there = std::clamp<int64_t>(result - lead_of(request), 0, request.bytes);
   // A read that ended early goes on through the page cache, which also knows every error by its name.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,8 +20,6 @@ namespace soli {
 /// For one thread at a time.
 class DirectReader {
  public:
-  enum class Transport { kFastest, kThreads };
-
   /// A range, and the room that it is read into.
   struct Request {
     const DirectFile* file = nullptr;
@@ -38,7 +37,7 @@ class DirectReader {
   };
 
   /// `depth`: requests that may be in flight, from 1. Opens nothing before something must come from the disk.
-  explicit DirectReader(int depth, Transport transport = Transport::kFastest);
+  explicit DirectReader(int depth, ReadQueueFactory make_queue = make_fastest_queue);
   DirectReader(const DirectReader&) = delete;
   DirectReader& operator=(const DirectReader&) = delete;
   /// Waits for what is in flight.
@@ -53,8 +52,13 @@ class DirectReader {
   /// no more meanwhile has the bytes warm in the core's own cache.
   bool holds_cached() const { return !cached_.empty(); }
 
+  /// Tells of memory in which the rooms of many requests lie: a wish (read_queue.h). Before the first request;
+  /// the memory outlives the reader.
+  void expect_reads_into(std::span<std::byte> memory) { expected_ = memory; }
   /// Begins a read; in_flight() must be less than depth().
   void submit(const Request& request);
+  /// A request that has ended, if there is one.
+  std::optional<Completion> poll();
   /// The next request that has ended; one must be in flight.
   Completion wait();
 
@@ -62,7 +66,8 @@ class DirectReader {
   ReadQueue& queue();
   Completion complete(int slot, int64_t n_read);
 
-  const Transport transport_;
+  const ReadQueueFactory make_queue_;
+  std::span<std::byte> expected_;
   std::unique_ptr<ReadQueue> queue_;  // once needed
   std::vector<Request> slots_;
   std::vector<int> idle_;   // slots without a request

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,6 +25,9 @@ class ReadQueue {
   ReadQueue& operator=(const ReadQueue&) = delete;
   virtual ~ReadQueue() = default;
 
+  /// Tells of memory that many reads will go to, so that the system need not look it up each time. A wish:
+  /// without it, reads only cost more. Before the first read; the memory outlives the queue.
+  virtual void expect_reads_into(std::span<std::byte> /*memory*/) {}
   /// Begins to read. `slot` must be idle; `out` is the queue's until its completion.
   virtual void start(int slot, int descriptor, int64_t offset, std::span<std::byte> out) = 0;
   /// A read that has ended, if there is one.
@@ -37,5 +41,10 @@ class ReadQueue {
 std::unique_ptr<ReadQueue> make_uring_queue(int depth);
 /// Over `depth` threads that call pread.
 std::unique_ptr<ReadQueue> make_thread_queue(int depth);
+/// The first of these that is to be had.
+std::unique_ptr<ReadQueue> make_fastest_queue(int depth);
+
+/// Makes a queue of a depth; tests make such that fail.
+using ReadQueueFactory = std::function<std::unique_ptr<ReadQueue>(int depth)>;
 
 }  // namespace soli

@@ -37,11 +37,25 @@ class UringQueue final : public ReadQueue {
     io_uring_queue_exit(&ring_);
   }
 
+  /// Memory that is registered stays pinned, and counts against the limit of locked memory in older kernels.
+  void expect_reads_into(std::span<std::byte> memory) override {
+    const iovec buffer = {memory.data(), memory.size()};
+    if (const int result = io_uring_register_buffers(&ring_, &buffer, 1); result != 0) {
+      spdlog::debug("io_uring: no registered buffers: {}", std::strerror(-result));
+      return;
+    }
+    registered_ = memory;
+  }
+
   void start(int slot, int descriptor, int64_t offset, std::span<std::byte> out) override {
     io_uring_sqe* const entry = io_uring_get_sqe(&ring_);
     SOLI_CHECK(entry != nullptr, "more reads than the queue is deep");
-    io_uring_prep_read(entry, descriptor, out.data(), static_cast<unsigned>(std::min(out.size(), kMostBytes)),
-                       static_cast<uint64_t>(offset));
+    const auto n = static_cast<unsigned>(std::min(out.size(), kMostBytes));
+    if (is_registered(out)) {
+      io_uring_prep_read_fixed(entry, descriptor, out.data(), n, static_cast<uint64_t>(offset), 0);
+    } else {
+      io_uring_prep_read(entry, descriptor, out.data(), n, static_cast<uint64_t>(offset));
+    }
     io_uring_sqe_set_data64(entry, static_cast<uint64_t>(slot));
     // What the kernel has no room for now (EAGAIN, EBUSY) stays in the ring and goes with the next call.
     io_uring_submit(&ring_);
@@ -71,8 +85,13 @@ class UringQueue final : public ReadQueue {
     return completion;
   }
 
+  bool is_registered(std::span<std::byte> out) const {
+    return out.data() >= registered_.data() && out.data() + out.size() <= registered_.data() + registered_.size();
+  }
+
   io_uring ring_ = {};
   bool is_open_ = false;
+  std::span<std::byte> registered_;
 };
 
 }  // namespace
@@ -84,6 +103,11 @@ std::unique_ptr<ReadQueue> make_uring_queue(int depth) {
     return nullptr;
   }
   return queue;
+}
+
+std::unique_ptr<ReadQueue> make_fastest_queue(int depth) {
+  std::unique_ptr<ReadQueue> queue = make_uring_queue(depth);
+  return queue != nullptr ? std::move(queue) : make_thread_queue(depth);
 }
 
 }  // namespace soli

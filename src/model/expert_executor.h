@@ -8,6 +8,8 @@
 
 namespace soli {
 
+class RouterObserver;
+
 /// Computes the routed experts of a layer, wherever they live. What the forward calls; implemented in
 /// experts/.
 class ExpertExecutor {
@@ -17,6 +19,8 @@ class ExpertExecutor {
   /// [slots][hidden]. Fails when an expert's weights cannot be had (kIo).
   virtual Status run(OpContext& context, int64_t layer, const RowsByExpert& grouped,
                      MatrixView<const float> x, MatrixView<float> y) = 0;
+  /// Who wants to see each layer's routing before its experts run, so as to fetch ahead; null: nobody.
+  virtual RouterObserver* observer() { return nullptr; }
 };
 
 }  // namespace soli

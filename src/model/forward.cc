@@ -130,6 +130,7 @@ class Step {
     RouterView seen = {.layer = layer,
                        .rows = batch_.rows,
                        .spec = &spec_.router,
+                       .residual = view(Buffer::kHidden),
                        .hidden = input,
                        .logits = {},
                        .scores = {}};
@@ -153,6 +154,7 @@ class Step {
       check_choice(spec_.router, workspace_.choice, n_rows_);
     }
     if (hooks_.observer != nullptr) hooks_.observer->on_route(seen, workspace_.choice);
+    if (RouterObserver* const ahead = experts_.observer()) ahead->on_route(seen, workspace_.choice);
     return seen;
   }
 

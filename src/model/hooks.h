@@ -18,7 +18,8 @@ struct RouterView {
   int64_t layer = 0;               // among all layers
   std::span<const BatchRow> rows;  // whose request, position and policy
   const RouterSpec* spec = nullptr;
-  MatrixView<const float> hidden;  // [rows][hidden] what enters the gate
+  MatrixView<const float> residual;  // [rows][hidden] the residual stream, before this layer's experts
+  MatrixView<const float> hidden;    // [rows][hidden] what enters the gate
   MatrixView<const float> logits;  // [rows][n_experts]; empty before the gate
   MatrixView<const float> scores;  // [rows][n_experts]; empty before the choice
 };

@@ -6,14 +6,11 @@
 
 #include "base/slab.h"
 #include "io/team_read.h"
+#include "model/matrix_pieces.h"
 #include "model/model_file.h"
 #include "ops/runtime.h"
 
 namespace soli {
-
-/// The kernels of a tensor's weight type. Fails with kUnsupported, naming the tensor, where there are none.
-Result<const kernels::WeightKernels*> kernels_of(const kernels::KernelTable& kernels,
-                                                 const GgufTensor& tensor);
 
 /// Reads matrices of a file into one slab, in the x16 layout: add() all of them, then load().
 /// Each thread of the runtime's team keeps some reads in flight and packs what has arrived, piece by piece,
@@ -44,10 +41,9 @@ class WeightLoader {
     int64_t slab_offset;
     PackedMatrix matrix;
   };
-  struct Piece {  // strips [first_strip, first_strip + n_strips) of a matrix
+  struct Piece {
     size_t matrix;
-    int64_t first_strip;
-    int64_t n_strips;
+    MatrixPiece strips;
     TeamRead read;  // of the rows that there are; used_bytes are those of the strips, padding included
   };
 

@@ -20,23 +20,25 @@ int64_t row_stride_of(ActivationForm form, int64_t cols) {
 
 }  // namespace
 
-Activations::Activations(OpContext& context, MatrixView<const float> x, const FormSet& forms) : x_(x) {
+Activations::Activations(OpContext& context, Scratch& scratch, MatrixView<const float> x, const FormSet& forms,
+                         const RowList& rows)
+    : x_(x) {
   int64_t bytes = 0;
   for (const ActivationForm form : kConvertedForms) {
     if (!forms.contains(form)) continue;
     converted_[static_cast<size_t>(form)].row_stride = row_stride_of(form, x.cols);
     bytes += x.rows * row_stride_of(form, x.cols);
   }
-  auto* memory = context.scratch.take<std::byte>(bytes + x.rows);
+  auto* memory = scratch.take<std::byte>(bytes + x.rows);
   for (const ActivationForm form : kConvertedForms) {
     if (!forms.contains(form)) continue;
     converted_[static_cast<size_t>(form)].data = memory;
     memory += x.rows * row_stride_of(form, x.cols);
   }
   is_finite_ = reinterpret_cast<bool*>(memory);
-  const int64_t grain = bytes == 0 ? x.rows : rows_per_range(x.cols);
-  context.team.parallel_for(x.rows, std::max<int64_t>(grain, 1), [&](int64_t begin, int64_t end, int) {
-    for (int64_t row = begin; row < end; ++row) convert_row(context.kernels, row);
+  const int64_t grain = bytes == 0 ? rows.n : rows_per_range(x.cols);
+  context.team.parallel_for(rows.n, std::max<int64_t>(grain, 1), [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) convert_row(context.kernels, rows[i]);
   });
 }
 

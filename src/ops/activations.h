@@ -22,20 +22,37 @@ inline ActivationForm form_of(const OpContext& context, const PackedMatrix& matr
 class FormSet {
  public:
   void insert(ActivationForm form) { has_[static_cast<size_t>(form)] = true; }
+  void insert(const FormSet& others) {
+    for (size_t form = 0; form < has_.size(); ++form) has_[form] = has_[form] || others.has_[form];
+  }
   bool contains(ActivationForm form) const { return has_[static_cast<size_t>(form)]; }
+  bool operator==(const FormSet&) const = default;
 
  private:
   std::array<bool, kernels::kActivationForms> has_ = {};
 };
 
-/// The input rows of a phase, as floats and, once for all matrices, in the other forms that they take. Those
-/// live in the context's scratch: one Activations at a time.
+/// Rows named one by one (the rows of an expert), or a run of consecutive ones.
+struct RowList {
+  const int32_t* ids = nullptr;  // [n], or null: first, first + 1, ...
+  int64_t first = 0;
+  int64_t n = 0;
+
+  int64_t operator[](int64_t i) const { return ids == nullptr ? first + i : ids[i]; }
+};
+
+/// The input rows of a phase, as floats and, once for all matrices, in the other forms that they take.
 class Activations {
  public:
-  /// `x` is borrowed, [rows][cols]. Converts in parallel.
-  Activations(OpContext& context, MatrixView<const float> x, const FormSet& forms);
+  /// `x` is borrowed, [rows][cols]. Converts all of it in parallel, into the context's scratch: one of these
+  /// at a time.
+  Activations(OpContext& context, MatrixView<const float> x, const FormSet& forms)
+      : Activations(context, context.scratch, x, forms, {.n = x.rows}) {}
+  /// Converts only the named rows, into `memory`, where they stay until it is used again.
+  Activations(OpContext& context, Scratch& memory, MatrixView<const float> x, const FormSet& forms,
+              const RowList& rows);
 
-  /// Row `row` in a form of the set, or in kF32.
+  /// Row `row`, a converted one, in a form of the set, or in kF32.
   const void* row(ActivationForm form, int64_t row) const {
     if (form == ActivationForm::kF32) return x_.row(row);
     const Converted& converted = converted_[static_cast<size_t>(form)];
@@ -55,15 +72,6 @@ class Activations {
   MatrixView<const float> x_;
   std::array<Converted, kernels::kActivationForms> converted_;
   bool* is_finite_ = nullptr;  // [rows]
-};
-
-/// Rows named one by one (the rows of an expert), or a run of consecutive ones.
-struct RowList {
-  const int32_t* ids = nullptr;  // [n], or null: first, first + 1, ...
-  int64_t first = 0;
-  int64_t n = 0;
-
-  int64_t operator[](int64_t i) const { return ids == nullptr ? first + i : ids[i]; }
 };
 
 /// Rows of one kernel call at most: their activations stay in the caches of one core while the weights go by.

@@ -50,6 +50,8 @@ struct OpContext {
   ActivationPrecision activations = ActivationPrecision::kF32;
   Scratch scratch = {};
   Scratch work_list = {};  // what a phase is cut into, while `scratch` holds its operands
+  Scratch shared = {};     // operands that several phases of a layer meet
+  Scratch rows = {};       // which rows a phase concerns
 };
 
 /// Rows of `cols` elements that are worth another thread, where a row costs a pass over its elements.

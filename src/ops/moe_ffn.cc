@@ -187,21 +187,40 @@ void group_by_expert(std::span<const int32_t> row_begin, std::span<const int32_t
   }
 }
 
-void moe_ffn(OpContext& context, const RowsByExpert& grouped, std::span<const ExpertLease> leases,
-             MatrixView<const float> x, MatrixView<float> h, MatrixView<float> y) {
-  check_shapes(leases, x, h, y);
-  {
-    const Activations inputs(context, x,
-                             forms_of(context, leases, {&ExpertWeights::gate, &ExpertWeights::up}));
-    for_each_item(context, WorkList(context, grouped, leases, &ExpertWeights::gate),
-                  [&](const WorkItem& item, const WorkItem* next) {
-                    gate_and_up(context, item, next, grouped, inputs, h);
-                  });
+/// The rows of x in the forms that these experts take; converted when a wave brings the first of its form.
+const Activations& MoeFfn::inputs(std::span<const ExpertLease> leases) {
+  FormSet needed = forms_of(context_, leases, {&ExpertWeights::gate, &ExpertWeights::up});
+  needed.insert(input_forms_);
+  if (!inputs_ || !(needed == input_forms_)) {
+    inputs_.emplace(context_, context_.shared, x_, needed, RowList{.n = x_.rows});
+    input_forms_ = needed;
   }
-  const Activations inner(context, h, forms_of(context, leases, {&ExpertWeights::down}));
+  return *inputs_;
+}
+
+RowList MoeFfn::slots_of(std::span<const ExpertLease> leases) {
+  auto* const slots = context_.rows.take<int32_t>(h_.rows);
+  int64_t n = 0;
+  for (const ExpertLease& lease : leases) {
+    const auto group = static_cast<size_t>(lease.group);
+    for (int32_t call = grouped_.begin[group]; call < grouped_.begin[group + 1]; ++call)
+      slots[n++] = grouped_.slots[static_cast<size_t>(call)];
+  }
+  return {.ids = slots, .n = n};
+}
+
+void MoeFfn::run(std::span<const ExpertLease> leases) {
+  check_shapes(leases, x_, h_, y_);
+  const Activations& outer = inputs(leases);
+  for_each_item(context_, WorkList(context_, grouped_, leases, &ExpertWeights::gate),
+                [&](const WorkItem& item, const WorkItem* next) {
+                  gate_and_up(context_, item, next, grouped_, outer, h_);
+                });
+  const Activations inner(context_, context_.scratch, h_, forms_of(context_, leases, {&ExpertWeights::down}),
+                          slots_of(leases));
   for_each_item(
-      context, WorkList(context, grouped, leases, &ExpertWeights::down),
-      [&](const WorkItem& item, const WorkItem* next) { down(context, item, next, grouped, inner, y); });
+      context_, WorkList(context_, grouped_, leases, &ExpertWeights::down),
+      [&](const WorkItem& item, const WorkItem* next) { down(context_, item, next, grouped_, inner, y_); });
 }
 
 void combine_experts(OpContext& context, std::span<const int32_t> row_begin, std::span<const int32_t> ids,

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/matrix.h"
+#include "ops/activations.h"
 #include "ops/context.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
@@ -46,11 +48,32 @@ struct ExpertLease {
   ExpertWeights weights;
 };
 
-/// y[slot] = down(activation(gate(x[row]), up(x[row]))), biases added, for the calls of the leased experts'
-/// groups. Unweighted. Each expert's weights are read once for all its rows. x is [rows][hidden], h is
-/// scratch of [slots][expert_width], y is [slots][hidden]; other slots' y stays as it is.
-void moe_ffn(OpContext& context, const RowsByExpert& grouped, std::span<const ExpertLease> leases,
-             MatrixView<const float> x, MatrixView<float> h, MatrixView<float> y);
+/// The routed experts of a layer at work, in as many waves as their weights come in: y[slot] =
+/// down(activation(gate(x[row]), up(x[row]))), biases added. Unweighted. Each expert's weights are read once
+/// for all its rows, and what enters them is converted once for all waves: no other op may use the context
+/// meanwhile.
+class MoeFfn {
+ public:
+  /// All borrowed. x is [rows][hidden], h is scratch of [slots][expert_width], y is [slots][hidden].
+  MoeFfn(OpContext& context, const RowsByExpert& grouped, MatrixView<const float> x, MatrixView<float> h,
+         MatrixView<float> y)
+      : context_(context), grouped_(grouped), x_(x), h_(h), y_(y) {}
+
+  /// Fills y[slot] for the calls of the leased experts' groups; other slots' y stays as it is.
+  void run(std::span<const ExpertLease> leases);
+
+ private:
+  const Activations& inputs(std::span<const ExpertLease> leases);
+  RowList slots_of(std::span<const ExpertLease> leases);
+
+  OpContext& context_;
+  const RowsByExpert& grouped_;
+  const MatrixView<const float> x_;
+  const MatrixView<float> h_;
+  const MatrixView<float> y_;
+  FormSet input_forms_;
+  std::optional<Activations> inputs_;  // in input_forms_
+};
 
 /// out[row] = sum of weights[slot] * y[slot] over the row's slots in ascending expert id, whatever order and
 /// thread computed them. out is [rows][hidden].

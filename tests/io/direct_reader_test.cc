@@ -24,7 +24,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using Transport = DirectReader::Transport;
+using MakeQueue = std::unique_ptr<ReadQueue> (*)(int depth);
 
 struct Free {
   void operator()(std::byte* memory) const { std::free(memory); }
@@ -37,7 +37,7 @@ Room make_room(int64_t bytes) {
 }
 
 /// A file of random bytes, of no whole number of pages.
-class DirectReaders : public testing::TestWithParam<Transport> {
+class DirectReaders : public testing::TestWithParam<MakeQueue> {
  protected:
   static constexpr int64_t kBytes = 3'000'001;
 
@@ -62,9 +62,9 @@ class DirectReaders : public testing::TestWithParam<Transport> {
   std::vector<std::byte> content_ = std::vector<std::byte>(static_cast<size_t>(kBytes));
   std::optional<File> file_;
 };
-INSTANTIATE_TEST_SUITE_P(Transports, DirectReaders, testing::Values(Transport::kFastest, Transport::kThreads),
-                         [](const testing::TestParamInfo<Transport>& info) {
-                           return info.param == Transport::kFastest ? "Fastest" : "Threads";
+INSTANTIATE_TEST_SUITE_P(Transports, DirectReaders, testing::Values(&make_fastest_queue, &make_thread_queue),
+                         [](const testing::TestParamInfo<MakeQueue>& info) {
+                           return info.param == &make_fastest_queue ? "Fastest" : "Threads";
                          });
 
 TEST_P(DirectReaders, ReadAnyRangeInAnyOrder) {

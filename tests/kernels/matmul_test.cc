@@ -358,7 +358,7 @@ TEST_P(MatmulOfIsa, Bf16DotsEqualTheReferenceForAnyNumberOfRows) {
   }
 }
 
-#if defined(__x86_64__)
+#if defined(SOLI_HAS_AVX512)
 TEST(Avx512, EmulatesBf16DotsWithTheBitsOfTheInstruction) {
   const auto isas = kernels::available_isas();
   if (std::find(isas.begin(), isas.end(), "avx512") == isas.end()) GTEST_SKIP() << "no AVX-512 here";

@@ -17,6 +17,8 @@
 #include "engine/engine.h"
 #include "experts/local_executor.h"
 #include "experts/resident_store.h"
+#include "experts/router_predictor.h"
+#include "experts/tiered_store.h"
 #include "model/model.h"
 #include "ops/runtime.h"
 
@@ -25,19 +27,46 @@ namespace soli {
 struct LoadedEngine {
   std::unique_ptr<Runtime> runtime;
   std::unique_ptr<Model> model;
-  std::unique_ptr<ResidentExpertStore> store;
+  std::unique_ptr<ExpertStore> store;
+  TieredExpertStore* tiered = nullptr;  // the store, where not all experts are in memory
+  std::unique_ptr<RouterPredictor> predictor;
   std::unique_ptr<LocalExecutor> executor;
   std::unique_ptr<Engine> engine;
 
   static Result<LoadedEngine> create(const std::string& path, const Runtime::Options& runtime_options = {},
                                      const EngineOptions& options = {}) {
     LoadedEngine loaded;
-    SOLI_ASSIGN_OR_RETURN(loaded.runtime, Runtime::create(runtime_options));
-    SOLI_ASSIGN_OR_RETURN(ModelFile file, ModelFile::open(path));
-    SOLI_ASSIGN_OR_RETURN(loaded.store, ResidentExpertStore::load(file, *loaded.runtime, {}));
-    SOLI_ASSIGN_OR_RETURN(loaded.model, Model::load(std::move(file), *loaded.runtime, {}));
+    SOLI_RETURN_IF_ERROR(loaded.load_model(path, runtime_options));
+    SOLI_ASSIGN_OR_RETURN(loaded.store,
+                          ResidentExpertStore::load(loaded.model->file(), *loaded.runtime, {}));
     SOLI_RETURN_IF_ERROR(loaded.restart(options));
     return loaded;
+  }
+
+  /// With some experts in memory; `n_ahead` layers are predicted, 0: none.
+  static Result<LoadedEngine> create_tiered(const std::string& path, const Runtime::Options& runtime_options,
+                                            const EngineOptions& options,
+                                            const TieredExpertStore::Options& tiers, int64_t n_ahead = 1) {
+    LoadedEngine loaded;
+    SOLI_RETURN_IF_ERROR(loaded.load_model(path, runtime_options));
+    SOLI_ASSIGN_OR_RETURN(auto store,
+                          TieredExpertStore::create(loaded.model->file(), *loaded.runtime, tiers));
+    loaded.tiered = store.get();
+    loaded.store = std::move(store);
+    SOLI_RETURN_IF_ERROR(loaded.restart(options));
+    if (n_ahead == 0) return loaded;
+    SOLI_ASSIGN_OR_RETURN(loaded.predictor,
+                          RouterPredictor::create(*loaded.model, *loaded.tiered, options.activations,
+                                                  options.workspace_limits(), n_ahead));
+    loaded.executor->set_observer(loaded.predictor.get());
+    return loaded;
+  }
+
+  Status load_model(const std::string& path, const Runtime::Options& runtime_options) {
+    SOLI_ASSIGN_OR_RETURN(runtime, Runtime::create(runtime_options));
+    SOLI_ASSIGN_OR_RETURN(ModelFile file, ModelFile::open(path));
+    SOLI_ASSIGN_OR_RETURN(model, Model::load(std::move(file), *runtime, {}));
+    return {};
   }
 
   /// A new engine on the same weights.

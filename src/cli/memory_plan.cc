@@ -1,0 +1,171 @@
+#include "cli/memory_plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/log.h"
+#include "base/slab.h"
+#include "base/units.h"
+#include "experts/expert_biases.h"
+#include "experts/expert_loader.h"
+#include "experts/expert_slots.h"
+#include "experts/router_predictor.h"
+
+namespace soli::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kDefaultDepth = 16;
+constexpr int kLeastDepth = 8;  // so that reads go on while a step computes
+constexpr double kProbeSeconds = 0.08;  // per depth
+constexpr int64_t kMostRows = 4096;
+constexpr int64_t kRowsShare = 32;  // of the slots' memory that twice the rows may cost
+
+/// Of the shard that holds the most.
+std::optional<DiskFigures> probe_disk(const ExpertSource& source) {
+  const auto& files = source.files();
+  const auto largest = std::max_element(files.begin(), files.end(), [](const DirectFile& a, const DirectFile& b) {
+    return a.file().size() < b.file().size();
+  });
+  constexpr int64_t kLeastBytes = 256 * kMiB;  // else caches on the way answer, and it takes no time anyway
+  if (largest->file().size() < kLeastBytes) return std::nullopt;
+  Result<DiskFigures> figures = measure_disk(*largest, MatrixPieces::kPieceBytes, kProbeSeconds);
+  if (figures) return *std::move(figures);
+  spdlog::debug("the disk was not measured: {}", figures.error().message);
+  return std::nullopt;
+}
+
+double uniform_bytes_per_token(const ModelSpec& spec, const ExpertSource& source,
+                               std::span<const int64_t> capacities) {
+  const double calls = static_cast<double>(spec.router.experts_per_token) / static_cast<double>(source.n_experts());
+  double bytes = 0;
+  for (size_t f = 0; f < capacities.size(); ++f) {
+    const ExpertForm& form = source.forms()[f];
+    bytes += static_cast<double>((form.n_experts - capacities[f]) * form.bytes) * calls;
+  }
+  return bytes;
+}
+
+tl::unexpected<Error> too_small(const MemoryLimit& limit, int64_t least, const std::string& parts) {
+  return fail(ErrorKind::kLimit,
+              "--memory: {} ({}) is too small: at least {}B ({}) are needed: {}; a shorter context (-c) or "
+              "smaller steps (-b) need less",
+              format_bytes(limit.bytes), limit.origin, least, format_bytes(least), parts);
+}
+
+/// The tiers of a plan whose disk is known.
+Result<MemoryPlan::Tiers> size_tiers(const ModelFile& file, Runtime& runtime, const EngineOptions& engine,
+                                     const MemoryOptions& options, const MemoryPlan& plan) {
+  SOLI_ASSIGN_OR_RETURN(const ExpertSource source, ExpertSource::create(file, runtime.kernels()));
+  MemoryPlan::Tiers tiers = *plan.tiers;
+  const int64_t buffers = ExpertLoader::bytes_needed(source, {.depth = tiers.io_depth});
+  const int64_t prefetch =
+      options.prefetch == PrefetchGate::Mode::kOff
+          ? 0
+          : Slab::charged_bytes(RouterPredictor::bytes_needed(file.spec(), engine.workspace_limits()));
+  const int64_t biases = Slab::charged_bytes(ExpertBiases::bytes_needed(file));
+  tiers.fixed_bytes = plan.need.total() - plan.need.experts + biases + buffers + prefetch;
+  const int64_t least_slots = ExpertSlots::least_bytes(source);
+  if (tiers.fixed_bytes + least_slots > plan.limit.bytes) {
+    return too_small(
+        plan.limit, tiers.fixed_bytes + least_slots,
+        fmt::format("weights {}, expert slots {}, read buffers {}, activations {}, keys and values {}, program {}",
+                    format_bytes(plan.need.shared_weights), format_bytes(least_slots),
+                    format_bytes(buffers + prefetch), format_bytes(plan.need.activations),
+                    format_bytes(plan.need.kv), format_bytes(plan.need.process)));
+  }
+  const std::vector<int64_t> capacities =
+      ExpertSlots::capacities(source, plan.limit.bytes - tiers.fixed_bytes);
+  tiers.slot_bytes = ExpertSlots::charged_bytes(source, capacities);
+  tiers.n_slots = std::reduce(capacities.begin(), capacities.end());
+  tiers.n_experts = source.size();
+  tiers.uniform_bytes_per_token = uniform_bytes_per_token(file.spec(), source, capacities);
+  return tiers;
+}
+
+Result<MemoryPlan::Tiers> plan_tiers(const ModelFile& file, Runtime& runtime, const EngineOptions& engine,
+                                     const MemoryOptions& options, MemoryPlan plan) {
+  plan.tiers.emplace().io_depth = options.io_depth > 0 ? static_cast<int>(options.io_depth) : kDefaultDepth;
+  SOLI_ASSIGN_OR_RETURN(MemoryPlan::Tiers tiers, size_tiers(file, runtime, engine, options, plan));
+  if (options.io_depth > 0) return tiers;
+  // Measured only once it is clear that the model can run.
+  SOLI_ASSIGN_OR_RETURN(const ExpertSource source, ExpertSource::create(file, runtime.kernels()));
+  tiers.disk = probe_disk(source);
+  if (!tiers.disk) return tiers;
+  tiers.io_depth = std::clamp(tiers.disk->best_depth, kLeastDepth, kDefaultDepth);
+  plan.tiers = tiers;
+  return size_tiers(file, runtime, engine, options, plan);
+}
+
+}  // namespace
+
+int64_t MemoryPlan::planned_bytes() const {
+  return tiers ? tiers->fixed_bytes + tiers->slot_bytes : need.total();
+}
+
+Result<MemoryPlan> plan_memory(const ModelFile& file, Runtime& runtime, const EngineOptions& engine,
+                               const MemoryOptions& options, const MemoryLimit& limit, int64_t n_positions,
+                               bool may_raise_rows) {
+  MemoryPlan plan = {.limit = limit, .need = {}, .chunk_rows = engine.chunk_rows, .tiers = {}};
+  SOLI_ASSIGN_OR_RETURN(plan.need, count_memory_need(file, runtime, engine, n_positions));
+  if (plan.need.total() <= limit.bytes) return plan;
+  if (!file.spec().is_moe()) return too_small(limit, plan.need.total(), plan.need.description());
+  SOLI_ASSIGN_OR_RETURN(plan.tiers, plan_tiers(file, runtime, engine, options, plan));
+  EngineOptions longer = engine;
+  while (may_raise_rows && plan.chunk_rows < std::min(n_positions, kMostRows)) {
+    longer.chunk_rows = std::min(2 * plan.chunk_rows, kMostRows);
+    SOLI_ASSIGN_OR_RETURN(const MemoryNeed need, count_memory_need(file, runtime, longer, n_positions));
+    if (need.total() - plan.need.total() > plan.tiers->slot_bytes / kRowsShare) break;
+    plan.need = need;
+    plan.chunk_rows = longer.chunk_rows;
+    SOLI_ASSIGN_OR_RETURN(plan.tiers, size_tiers(file, runtime, longer, options, plan));
+  }
+  return plan;
+}
+
+std::string describe(const MemoryPlan& plan, const MemoryOptions& options) {
+  std::string text = fmt::format("memory: {} planned of {} ({}); ", format_bytes(plan.planned_bytes()),
+                                 format_bytes(plan.limit.bytes), plan.limit.origin);
+  if (!plan.tiers) return text + "all weights in memory\n";
+  const MemoryPlan::Tiers& tiers = *plan.tiers;
+  text += fmt::format("{} slots for {} experts ({:.1f} %), policy {}, prefetch {}\n", tiers.n_slots,
+                      tiers.n_experts,
+                      100 * static_cast<double>(tiers.n_slots) / static_cast<double>(tiers.n_experts),
+                      name_of(options.policy), name_of(options.prefetch));
+  text += fmt::format("steps of up to {} rows; disk: {} reads in flight", plan.chunk_rows, tiers.io_depth);
+  if (tiers.disk) text += fmt::format(", measured {:.2f} GB/s", tiers.disk->bytes_per_s / 1e9);
+  const auto bytes = static_cast<int64_t>(tiers.uniform_bytes_per_token);
+  text += fmt::format("; a router that calls all experts equally often would read {} per token",
+                      format_bytes(bytes));
+  if (tiers.disk) text += fmt::format(" ({:.2f} s)", tiers.uniform_bytes_per_token / tiers.disk->bytes_per_s);
+  return text + ": an expectation, and a bound for one that has favourites\n";
+}
+
+Json to_json(const MemoryPlan& plan, const MemoryOptions& options) {
+  Json json = {{"limit_bytes", plan.limit.bytes},
+               {"limit_origin", plan.limit.origin},
+               {"planned_bytes", plan.planned_bytes()},
+               {"batch_size", plan.chunk_rows},
+               {"all_in_memory", !plan.tiers}};
+  if (!plan.tiers) return json;
+  const MemoryPlan::Tiers& tiers = *plan.tiers;
+  json["slots"] = tiers.n_slots;
+  json["experts"] = tiers.n_experts;
+  json["slot_bytes"] = tiers.slot_bytes;
+  json["policy"] = name_of(options.policy);
+  json["prefetch"] = name_of(options.prefetch);
+  json["prefetch_layers"] = options.prefetch_layers;
+  json["io_depth"] = tiers.io_depth;
+  json["expected_bytes_per_token_if_uniform"] = tiers.uniform_bytes_per_token;
+  if (!tiers.disk) return json;
+  Json by_depth = Json::array();
+  for (const DiskFigures::AtDepth& at : tiers.disk->by_depth)
+    by_depth.push_back({{"depth", at.depth}, {"bytes_per_second", at.bytes_per_s}});
+  json["disk"] = {{"bytes_per_second", tiers.disk->bytes_per_s},
+                  {"past_page_cache", tiers.disk->past_cache},
+                  {"by_depth", std::move(by_depth)}};
+  return json;
+}
+
+}  // namespace soli::cli

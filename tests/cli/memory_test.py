@@ -1,0 +1,104 @@
+"""Models larger than their memory: the same text, what is told about it, and what is refused."""
+
+import re
+import unittest
+
+from program import DEMO, DONE, ERROR, GOLDEN, USAGE, CliTest, main, soli
+
+PROMPT = ["-p", "The captain looked at the sea", "-n", "40", "--temp", "0", "-c", "128"]
+MIXED = GOLDEN / "qwen3moe-mix-q4_k_m" / "model.gguf"  # experts of several forms
+
+
+def least_of(model, *arguments):
+    message = soli("run", model, *arguments, "--memory", "1MiB").message
+    return int(re.search(r"at least (\d+)B", message).group(1))
+
+
+class TiersTest(CliTest):
+    def run_json(self, *arguments):
+        return self.run_ok("run", DEMO, *PROMPT, "--json", *arguments).json
+
+    def test_any_memory_gives_the_same_tokens(self):
+        whole = self.run_json()
+        self.assertTrue(whole["memory"]["all_in_memory"])
+        least = least_of(DEMO, *PROMPT)
+        for more in (0, 2 << 20, 6 << 20):
+            for prefetch in ("off", "always", "auto"):
+                with self.subTest(more=more, prefetch=prefetch):
+                    part = self.run_json("--memory", f"{least + more}B", "--prefetch", prefetch)
+                    self.assertFalse(part["memory"]["all_in_memory"])
+                    self.assertLess(part["memory"]["slots"], part["memory"]["experts"])
+                    self.assertLessEqual(part["memory"]["planned_bytes"], least + more)
+                    self.assertEqual(part["tokens"], whole["tokens"])
+                    self.assertLessEqual(sum(part["memory_in_use_bytes"].values()), least + more)
+
+    def test_every_policy_and_layer_count(self):
+        tokens = self.run_json()["tokens"]
+        least = least_of(DEMO, *PROMPT)
+        for policy in ("auto", "lru", "lfu", "least-stale", "shares"):
+            run = self.run_json("--memory", f"{least + (4 << 20)}B", "--cache-policy", policy, "--prefetch-layers", 2)
+            self.assertEqual(run["tokens"], tokens)
+            self.assertEqual(run["memory"]["policy"], policy)
+
+    def test_the_report_counts(self):
+        least = least_of(DEMO, *PROMPT)
+        run = self.run_json("--memory", f"{least + (4 << 20)}B", "--memory-report", "--routing", "--io-depth", 3)
+        report = run["memory_report"]
+        total = report["total"]
+        self.assertEqual(report["tokens"], run["computed_tokens"])
+        self.assertEqual(run["memory"]["io_depth"], 3)
+        self.assertEqual(total["calls"], total["hits"] + total["late_prefetches"] + total["demand_misses"])
+        for key in ("calls", "hits", "demand_misses", "demanded_bytes"):
+            self.assertEqual(total[key], sum(layer[key] for layer in report["layers"]), key)
+        self.assertGreater(total["demand_misses"], 0)
+        self.assertLessEqual(report["hit_rate"], report["belady_hit_rate"] + 1e-9)
+        text = self.run_ok("run", DEMO, *PROMPT, "--memory", f"{least + (4 << 20)}B", "--memory-report")
+        self.assertIn("Memory report", text.text)
+        self.assertIn("a cache that knew the future", text.text)
+        self.assertIn("slots for 64 experts", text.message)
+
+    def test_a_report_without_tiers_says_so(self):
+        self.assertIsNone(self.run_json("--memory-report")["memory_report"])
+        text = self.run_ok("run", DEMO, *PROMPT, "--memory-report").text
+        self.assertIn("all weights are in memory", text)
+
+    def test_experts_of_several_forms(self):
+        ids = ["--token-ids", "1,2,3,4,5,6,7,8", "-c", "64"]
+        outcome = soli("logits", MIXED, *ids, "--out", "/dev/null", "--memory", "1MiB")
+        least = re.search(r"at least (\d+B)", self.check(outcome, ERROR).message).group(1)
+        folder = self.folder()
+        self.run_ok("logits", MIXED, *ids, "--out", folder / "whole")
+        self.run_ok("logits", MIXED, *ids, "--out", folder / "part", "--memory", least)
+        self.assertEqual((folder / "whole").read_bytes(), (folder / "part").read_bytes())
+
+    def test_bench_tells_what_was_read(self):
+        least = least_of(DEMO, *PROMPT)
+        arguments = ["--prompt", "16", "--sequences", "1,4", "--generate", "8", "--repetitions", "1", "-c", "128"]
+        bench = self.run_ok("bench", DEMO, *arguments, "--memory", f"{least + (8 << 20)}B", "--json").json
+        self.assertFalse(bench["memory"]["all_in_memory"])
+        for figures in bench["decode"]:
+            self.assertGreater(figures["disk_bytes_per_step"], 0)
+            self.assertLess(figures["expert_hit_rate"], 1)
+        text = self.run_ok("bench", DEMO, *arguments, "--memory", f"{least + (8 << 20)}B").text
+        self.assertIn("experts from the disk", text)
+
+    def test_wrong_options(self):
+        wrong = {
+            "--memory": ("automatic", "is not an amount of memory"),
+            "--cache-policy": ("fifo", "is not one of auto,lru,lfu,least-stale,shares"),
+            "--prefetch": ("sometimes", "is not one of auto,off,always"),
+            "--prefetch-layers": ("3", "3"),
+            "--io-depth": ("65", "65"),
+        }
+        for flag, (value, part) in wrong.items():
+            with self.subTest(flag=flag):
+                self.check(soli("run", DEMO, "-p", "x", flag, value), USAGE, flag, part)
+
+    def test_auto_is_the_default_and_is_told(self):
+        outcome = self.run_ok("run", DEMO, *PROMPT)
+        self.assertRegex(outcome.message, r"memory: .* planned of .* \(nine tenths of what .* has left\)")
+        self.check(soli("run", DEMO, *PROMPT, "--memory", "auto"), DONE, "nine tenths")
+
+
+if __name__ == "__main__":
+    main()
