@@ -5,11 +5,14 @@
 #include "cli/bench_measure.h"
 #include "cli/bench_options.h"
 #include "cli/bench_report.h"
+#include "cli/bench_sweep.h"
 #include "cli/bench_watching.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/session.h"
+#include "io/file.h"
+#include "io/file_writer.h"
 
 namespace soli::cli {
 namespace {
@@ -42,9 +45,35 @@ Result<int> bench_watching(Session& session, const BenchOptions& options) {
   return kExitDone;
 }
 
-Result<int> run_bench(BenchOptions options) {
+Result<int> bench_sweep(BenchOptions options) {
+  if (!options.svg.empty()) {
+    SOLI_RETURN_IF_ERROR(FileWriter::check(options.svg));
+  }
+  options.model.memory.force_tiers = true;
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
-  Result<int> status = options.watching ? bench_watching(*session, options) : bench_work(*session, options);
+  SOLI_RETURN_IF_ERROR(check_is_not_the_model(options.svg, session->file().gguf()));
+  const InterruptGuard interrupt(InterruptGuard::Second::kEndsProcess);
+  SOLI_ASSIGN_OR_RETURN(const SweepFigures figures, options.trace.empty()
+                                                        ? sweep_model(*session, options, interrupt)
+                                                        : sweep_trace(options));
+  if (options.json) {
+    print_json(to_json(figures));
+  } else {
+    print("{}", render_text(figures));
+  }
+  if (options.svg.empty()) return kExitDone;
+  const std::string svg = render_svg(plots_of(figures));
+  SOLI_RETURN_IF_ERROR(write_file(options.svg, std::as_bytes(std::span(svg))));
+  return kExitDone;
+}
+
+Result<int> bench_other(BenchOptions options) {
+  SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
+  return options.watching ? bench_watching(*session, options) : bench_work(*session, options);
+}
+
+Result<int> run_bench(const BenchOptions& options) {
+  Result<int> status = options.sweep ? bench_sweep(options) : bench_other(options);
   if (!status && status.error().kind == ErrorKind::kCancelled) {
     print_note("soli: interrupted\n");
     return kExitInterrupted;
@@ -72,7 +101,8 @@ Command add_bench(CLI::App& program) {
       "  soli bench model.gguf --prompt 512 --sequences 1,8,32 --generate 64 -t 2 --repetitions 5 --json\n"
       "  soli bench model.gguf --prompt none --sequences 1\n"
       "  soli bench model.gguf --probe\n"
-      "  soli bench model.gguf --watching");
+      "  soli bench model.gguf --watching\n"
+      "  soli bench model.gguf --memory-sweep --generate 32 --svg sweep.svg");
   return {app, [options] { return run_bench(*options); }};
 }
 

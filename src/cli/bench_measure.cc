@@ -214,7 +214,8 @@ class Bench {
 }  // namespace
 
 double MemoryFigures::hit_rate() const {
-  return counters.calls() == 0 ? 1 : static_cast<double>(counters.hits) / static_cast<double>(counters.calls());
+  return counters.calls() == 0 ? 1
+                               : static_cast<double>(counters.hits) / static_cast<double>(counters.calls());
 }
 
 double MemoryFigures::bytes_per_step() const {

@@ -5,6 +5,26 @@
 
 namespace soli::cli {
 
+namespace {
+
+void add_sweep_options(CLI::App& app, BenchOptions& options, const std::vector<CLI::Option*>& others) {
+  CLI::Option* const sweep = app.add_flag("--memory-sweep", options.sweep,
+                                          "Measure instead tokens/s, hits and bytes read with memory for few "
+                                          "to all experts, under each policy or the "
+                                          "one of --cache-policy");
+  for (CLI::Option* const other : others) sweep->excludes(other);
+  CLI::Option* const text =
+      add_path(app, "--text", options.text, "Its beginning is the prompt; else random tokens");
+  text->needs(sweep);
+  add_path(app, "--trace", options.trace,
+           "Replay turns that run --access-trace has recorded, of which only hits can be told")
+      ->needs(sweep)
+      ->excludes(text);
+  add_path(app, "--svg", options.svg, "Draw the figures into a file")->needs(sweep);
+}
+
+}  // namespace
+
 void add_bench_options(CLI::App& app, BenchOptions& options) {
   add_model_options(app, options.model);
   CLI::Option* const prompt = add_integers(app, "--prompt", options.prompts, {1, kMaxContextLength},
@@ -30,6 +50,7 @@ void add_bench_options(CLI::App& app, BenchOptions& options) {
   add_integer(app, "--pairs", options.pairs, {2, 100'000},
               "How often 32 tokens with the recorder are held against 32 without it")
       ->needs(watching);
+  add_sweep_options(app, options, {prompt, sequences, repetitions, probe, watching});
   app.add_flag("--json", options.json, "Print one JSON object");
 }
 

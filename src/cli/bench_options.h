@@ -23,6 +23,10 @@ struct BenchOptions {
   double ceiling_seconds = 0.5;  // per figure of the machine, before and after the work
   bool watching = false;
   int64_t pairs = 100;  // of blocks with and without the recorder
+  bool sweep = false;   // over memories and policies
+  std::string text;     // of the sweep: its beginning is the prompt; "": random tokens
+  std::string trace;    // to replay instead of running a model
+  std::string svg;      // a file to write, or ""
   bool json = false;
 };
 

@@ -47,9 +47,8 @@ Result<WeightBytes> count_weight_bytes(const ModelFile& file, Runtime& runtime) 
     }
   }
   SOLI_ASSIGN_OR_RETURN(const int64_t experts, expert_bytes(file, runtime));
-  return WeightBytes{
-      Slab::charged_bytes(loader.packed_bytes()) + Slab::charged_bytes(transposed_bytes),
-      Slab::charged_bytes(experts) + Slab::charged_bytes(ExpertBiases::bytes_needed(file))};
+  return WeightBytes{Slab::charged_bytes(loader.packed_bytes()) + Slab::charged_bytes(transposed_bytes),
+                     Slab::charged_bytes(experts) + Slab::charged_bytes(ExpertBiases::bytes_needed(file))};
 }
 
 Result<MemoryNeed> count_memory_need(const ModelFile& file, Runtime& runtime, const EngineOptions& options,

@@ -51,9 +51,10 @@ const char* name_in(const Names& names, Value value) {
 
 void add_memory_options(CLI::App& app, MemoryOptions& options) {
   add_limit(app, options);
-  add_choice<CachePolicyKind>(app, "--cache-policy", options.policy, {kPolicies.begin(), kPolicies.end()},
-                              "Which expert leaves the memory for another one; auto: the policy that would have "
-                              "done best lately");
+  add_choice<CachePolicyKind>(
+      app, "--cache-policy", options.policy, {kPolicies.begin(), kPolicies.end()},
+      "Which expert leaves the memory for another one; auto: the policy that would have "
+      "done best lately");
   add_choice<PrefetchGate::Mode>(
       app, "--prefetch", options.prefetch, {kPrefetchModes.begin(), kPrefetchModes.end()},
       "Read experts ahead that the next layer's router is expected to call; auto: as far as it pays");

@@ -21,7 +21,9 @@ struct MemoryOptions {
   PrefetchGate::Mode prefetch = PrefetchGate::Mode::kAuto;
   int64_t prefetch_layers = 1;  // to look ahead
   int64_t io_depth = 0;         // reads in flight; 0: by a measurement of the disk
+  bool force_tiers = false;     // slots and disk even where all experts would fit
   bool report = false;          // what the expert memory did is to be told at the end
+  std::string trace_file;       // to write, or ""
 };
 
 /// Adds --memory, --cache-policy, --prefetch, --prefetch-layers and --io-depth.

@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kDefaultDepth = 16;
-constexpr int kLeastDepth = 8;  // so that reads go on while a step computes
+constexpr int kLeastDepth = 8;          // so that reads go on while a step computes
 constexpr double kProbeSeconds = 0.08;  // per depth
 constexpr int64_t kMostRows = 4096;
 constexpr int64_t kRowsShare = 32;  // of the slots' memory that twice the rows may cost
@@ -25,9 +25,9 @@ constexpr int64_t kRowsShare = 32;  // of the slots' memory that twice the rows 
 /// Of the shard that holds the most.
 std::optional<DiskFigures> probe_disk(const ExpertSource& source) {
   const auto& files = source.files();
-  const auto largest = std::max_element(files.begin(), files.end(), [](const DirectFile& a, const DirectFile& b) {
-    return a.file().size() < b.file().size();
-  });
+  const auto largest = std::max_element(
+      files.begin(), files.end(),
+      [](const DirectFile& a, const DirectFile& b) { return a.file().size() < b.file().size(); });
   constexpr int64_t kLeastBytes = 256 * kMiB;  // else caches on the way answer, and it takes no time anyway
   if (largest->file().size() < kLeastBytes) return std::nullopt;
   Result<DiskFigures> figures = measure_disk(*largest, MatrixPieces::kPieceBytes, kProbeSeconds);
@@ -38,7 +38,8 @@ std::optional<DiskFigures> probe_disk(const ExpertSource& source) {
 
 double uniform_bytes_per_token(const ModelSpec& spec, const ExpertSource& source,
                                std::span<const int64_t> capacities) {
-  const double calls = static_cast<double>(spec.router.experts_per_token) / static_cast<double>(source.n_experts());
+  const double calls =
+      static_cast<double>(spec.router.experts_per_token) / static_cast<double>(source.n_experts());
   double bytes = 0;
   for (size_t f = 0; f < capacities.size(); ++f) {
     const ExpertForm& form = source.forms()[f];
@@ -70,10 +71,11 @@ Result<MemoryPlan::Tiers> size_tiers(const ModelFile& file, Runtime& runtime, co
   if (tiers.fixed_bytes + least_slots > plan.limit.bytes) {
     return too_small(
         plan.limit, tiers.fixed_bytes + least_slots,
-        fmt::format("weights {}, expert slots {}, read buffers {}, activations {}, keys and values {}, program {}",
-                    format_bytes(plan.need.shared_weights), format_bytes(least_slots),
-                    format_bytes(buffers + prefetch), format_bytes(plan.need.activations),
-                    format_bytes(plan.need.kv), format_bytes(plan.need.process)));
+        fmt::format(
+            "weights {}, expert slots {}, read buffers {}, activations {}, keys and values {}, program {}",
+            format_bytes(plan.need.shared_weights), format_bytes(least_slots),
+            format_bytes(buffers + prefetch), format_bytes(plan.need.activations), format_bytes(plan.need.kv),
+            format_bytes(plan.need.process)));
   }
   const std::vector<int64_t> capacities =
       ExpertSlots::capacities(source, plan.limit.bytes - tiers.fixed_bytes);
@@ -109,7 +111,7 @@ Result<MemoryPlan> plan_memory(const ModelFile& file, Runtime& runtime, const En
                                bool may_raise_rows) {
   MemoryPlan plan = {.limit = limit, .need = {}, .chunk_rows = engine.chunk_rows, .tiers = {}};
   SOLI_ASSIGN_OR_RETURN(plan.need, count_memory_need(file, runtime, engine, n_positions));
-  if (plan.need.total() <= limit.bytes) return plan;
+  if (plan.need.total() <= limit.bytes && !options.force_tiers) return plan;
   if (!file.spec().is_moe()) return too_small(limit, plan.need.total(), plan.need.description());
   SOLI_ASSIGN_OR_RETURN(plan.tiers, plan_tiers(file, runtime, engine, options, plan));
   EngineOptions longer = engine;

@@ -20,9 +20,10 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
   app.add_flag("--pin", options.pin, "Keep each thread on a processor of its own");
   add_integer(app, "-c,--ctx-size", options.engine.context_length, {0, kMaxContextLength},
               "Positions of a sequence; 0: what the model was trained for");
-  add_integer(app, "-b,--batch-size", options.engine.chunk_rows, {1, 65'536},
-              "Rows of one step: long prompts are cut into chunks of it; where experts are read from the disk, "
-              "once per chunk, up to 4096 by default")
+  add_integer(
+      app, "-b,--batch-size", options.engine.chunk_rows, {1, 65'536},
+      "Rows of one step: long prompts are cut into chunks of it; where experts are read from the disk, "
+      "once per chunk, up to 4096 by default")
       ->each([&options](const std::string&) { options.chunk_rows_given = true; });
   add_choice<ActivationPrecision>(
       app, "--act", options.engine.activations,

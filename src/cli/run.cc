@@ -70,11 +70,14 @@ Status check_policy(const ModelSpec& spec, int64_t experts_per_token) {
   return {};
 }
 
-/// The file is written after the text, which should not be made for nothing.
-Status check_routing_file(const RunOptions& options, const Session& session) {
-  if (options.routing_json.empty()) return {};
-  SOLI_RETURN_IF_ERROR(check_is_not_the_model(options.routing_json, session.file().gguf()));
-  return FileWriter::check(options.routing_json);
+/// Files are written after the text, which should not be made for nothing.
+Status check_output_files(const RunOptions& options, const Session& session) {
+  for (const std::string& path : {options.routing_json, options.model.memory.trace_file}) {
+    if (path.empty()) continue;
+    SOLI_RETURN_IF_ERROR(check_is_not_the_model(path, session.file().gguf()));
+    SOLI_RETURN_IF_ERROR(FileWriter::check(path));
+  }
+  return {};
 }
 
 /// Loads for one sequence of so many positions.
@@ -95,7 +98,7 @@ int64_t positions_needed(const Session& session, const RunOptions& options, int6
 
 Result<int> run_once(const RunOptions& options, const std::string& text) {
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
-  SOLI_RETURN_IF_ERROR(check_routing_file(options, *session));
+  SOLI_RETURN_IF_ERROR(check_output_files(options, *session));
   SOLI_ASSIGN_OR_RETURN(std::vector<int32_t> prompt, encode_prompt(*session, options, text));
   SOLI_RETURN_IF_ERROR(check_policy(session->spec(), options.experts_per_token));
   std::optional<ActivationRecorder> recorder;
@@ -126,12 +129,13 @@ Result<int> run_once(const RunOptions& options, const std::string& text) {
   if (options.model.memory.report && !options.json) print("\n{}", memory_report_text(*session));
   SOLI_RETURN_IF_ERROR(flush_output());
   print_note("{}\n", timings_line(*session, generation));
+  SOLI_RETURN_IF_ERROR(session->save_trace());
   return generation.reason == FinishReason::kCancelled ? kExitInterrupted : kExitDone;
 }
 
 Result<int> run_interactive(const RunOptions& options) {
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
-  SOLI_RETURN_IF_ERROR(check_routing_file(options, *session));
+  SOLI_RETURN_IF_ERROR(check_output_files(options, *session));
   SOLI_ASSIGN_OR_RETURN(const bool is_possible, Chat::is_possible(*session));
   std::optional<Chat> chat;
   if (options.wants_chat() || (is_possible && !options.no_template)) {
@@ -140,7 +144,9 @@ Result<int> run_interactive(const RunOptions& options) {
   SOLI_RETURN_IF_ERROR(check_policy(session->spec(), options.experts_per_token));
   ActivationRecorder recorder;
   SOLI_RETURN_IF_ERROR(load(*session, options, session->context_length(), &recorder));
-  return Interactive(*session, options, recorder, std::move(chat)).run();
+  SOLI_ASSIGN_OR_RETURN(const int status, Interactive(*session, options, recorder, std::move(chat)).run());
+  SOLI_RETURN_IF_ERROR(session->save_trace());
+  return status;
 }
 
 Result<int> run(RunOptions options) {

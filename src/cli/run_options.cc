@@ -72,6 +72,8 @@ void add_run_options(CLI::App& app, RunOptions& options) {
   add_chat_options(app, options);
   add_sampling_options(app, options);
   add_routing_options(app, options);
+  add_path(app, "--access-trace", options.model.memory.trace_file,
+           "Write which experts were called, turn by turn, for bench --memory-sweep --trace");
   app.add_flag("--memory-report", options.model.memory.report,
                "Print what was read from the disk, and how good that was, after the text");
   app.add_flag("--json", options.json, "Print one JSON object at the end instead of the text");

@@ -47,9 +47,8 @@ Result<const Tokenizer*> Session::tokenizer() {
 Status Session::load(EngineOptions engine, int64_t n_positions) {
   SOLI_CHECK(model_ == nullptr, "a session loads once");
   const auto begin = std::chrono::steady_clock::now();
-  SOLI_ASSIGN_OR_RETURN(plan_,
-                        plan_memory(*file_, *runtime_, engine, options_.memory, limit_, n_positions,
-                                    !options_.chunk_rows_given));
+  SOLI_ASSIGN_OR_RETURN(plan_, plan_memory(*file_, *runtime_, engine, options_.memory, limit_, n_positions,
+                                           !options_.chunk_rows_given));
   engine.chunk_rows = plan_.chunk_rows;
   print_note("{}", describe(plan_, options_.memory));
   SOLI_RETURN_IF_ERROR(runtime_->budget().charge("program", plan_.need.process));
@@ -85,7 +84,7 @@ Status Session::open_tiers() {
                                                    .prefetch = options_.memory.prefetch,
                                                    .loader = {.depth = plan_.tiers->io_depth}}));
   tiered_ = tiered.get();
-  if (options_.memory.report) {
+  if (options_.memory.report || !options_.memory.trace_file.empty()) {
     trace_.emplace(tiered_->source().n_layers(), tiered_->source().n_experts(), kMostTraceBytes);
     tiered_->set_trace(&*trace_);
   }
@@ -95,11 +94,22 @@ Status Session::open_tiers() {
 
 Status Session::predict_experts(const EngineOptions& engine) {
   if (tiered_ == nullptr || options_.memory.prefetch == PrefetchGate::Mode::kOff) return {};
-  SOLI_ASSIGN_OR_RETURN(predictor_,
-                        RouterPredictor::create(*model_, *tiered_, engine.activations, engine.workspace_limits(),
-                                                options_.memory.prefetch_layers));
+  SOLI_ASSIGN_OR_RETURN(
+      predictor_, RouterPredictor::create(*model_, *tiered_, engine.activations, engine.workspace_limits(),
+                                          options_.memory.prefetch_layers));
   executor_->set_observer(predictor_.get());
   return {};
+}
+
+Status Session::save_trace() const {
+  const std::string& path = options_.memory.trace_file;
+  if (path.empty()) return {};
+  if (trace_) return trace_->save(path);
+  return fail(
+      ErrorKind::kInvalidArgument,
+      "--access-trace {}: all experts are in memory, so there are no turns to record; --memory with less "
+      "makes some",
+      path);
 }
 
 Status Session::fill_slots() {
@@ -121,8 +131,8 @@ std::optional<MemoryReport> Session::memory_report() const {
   const EngineCounters& counters = engine_->counters();
   std::optional<double> disk_bytes_per_s;
   if (plan_.tiers->disk) disk_bytes_per_s = plan_.tiers->disk->bytes_per_s;
-  return make_memory_report(*tiered_, trace_ ? &*trace_ : nullptr, counters.prompt_rows + counters.decode_rows,
-                            disk_bytes_per_s);
+  return make_memory_report(*tiered_, trace_ ? &*trace_ : nullptr,
+                            counters.prompt_rows + counters.decode_rows, disk_bytes_per_s);
 }
 
 int64_t peak_resident_bytes() {

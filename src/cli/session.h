@@ -45,6 +45,8 @@ class Session {
   /// Fills the slots of an expert memory with some experts of every layer, so that what follows is not the
   /// filling. Nothing to do where all experts are in memory.
   Status fill_slots();
+  /// Writes the file of --access-trace, if one is wanted. Fails where all experts are in memory.
+  Status save_trace() const;
   /// What the expert memory did so far; null where all experts are in memory.
   std::optional<MemoryReport> memory_report() const;
   double load_seconds() const { return load_seconds_; }

@@ -31,6 +31,14 @@ tl::unexpected<Error> interrupted() { return fail(ErrorKind::kCancelled, "interr
 
 }  // namespace
 
+std::vector<int32_t> random_tokens(Session& session, int64_t n) {
+  const std::vector<int32_t> ordinary = ordinary_tokens(session);
+  Rng rng(kSeed);
+  std::vector<int32_t> tokens(static_cast<size_t>(n));
+  for (int32_t& token : tokens) token = ordinary[rng.next_below(ordinary.size())];
+  return tokens;
+}
+
 DecodeBatch::~DecodeBatch() {
   if (sequences_.empty()) return;
   for (const Running& sequence : sequences_) sequence.stream->close();

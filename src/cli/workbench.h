@@ -52,6 +52,9 @@ class DecodeBatch {
   std::vector<Running> sequences_;
 };
 
+/// So many ordinary tokens, the same in every run.
+std::vector<int32_t> random_tokens(Session& session, int64_t n);
+
 class Workbench {
  public:
   /// Tokens of the prompt of a sequence that decodes.

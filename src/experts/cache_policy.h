@@ -29,7 +29,8 @@ struct LayerVisit {
   std::span<const int32_t> calls = {};    // [experts] rows that chose each
 };
 
-/// A policy that another one may follow, and the share of the experts asked for of late that it would have had.
+/// A policy that another one may follow, and the share of the experts asked for of late that it would have
+/// had.
 struct PolicyRate {
   std::string_view name;
   double hit_rate = 0;  // measured, on a sample

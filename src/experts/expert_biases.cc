@@ -45,8 +45,8 @@ void ExpertBiases::add_to(int64_t layer, int64_t expert, ExpertWeights& weights)
   const OfLayer& of_layer = layers_[static_cast<size_t>(layer)];
   for (size_t m = 0; m < kMembers.size(); ++m) {
     if (of_layer[m].values == nullptr) continue;
-    weights.*kMembers[m] = {of_layer[m].values + expert * of_layer[m].rows,
-                            static_cast<size_t>(of_layer[m].rows)};
+    weights.*
+        kMembers[m] = {of_layer[m].values + expert * of_layer[m].rows, static_cast<size_t>(of_layer[m].rows)};
   }
 }
 

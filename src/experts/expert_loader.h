@@ -14,8 +14,8 @@
 namespace soli {
 
 /// Brings experts from the disk into memory: keeps reads in flight while the caller computes, and packs, or
-/// checks, what has arrived on the caller's team. What is demanded is read before what is only expected. One thread at a
-/// time; nothing happens behind its back but the reads themselves.
+/// checks, what has arrived on the caller's team. What is demanded is read before what is only expected. One
+/// thread at a time; nothing happens behind its back but the reads themselves.
 class ExpertLoader {
  public:
   enum class Urgency { kDemanded, kExpected };
@@ -27,7 +27,7 @@ class ExpertLoader {
   struct Loaded {
     ExpertNumber expert = -1;
     Urgency urgency = Urgency::kDemanded;
-    int64_t bytes = 0;  // read for it
+    int64_t bytes = 0;                              // read for it
     std::chrono::steady_clock::time_point arrived;  // its last byte
     Status status;
   };
@@ -38,8 +38,8 @@ class ExpertLoader {
   /// What create() charges.
   static int64_t bytes_needed(const ExpertSource& source, const Options& options);
 
-  /// Asks for an expert that is not being loaded; `memory` has room for it, and is the loader's until the load
-  /// has ended.
+  /// Asks for an expert that is not being loaded; `memory` has room for it, and is the loader's until the
+  /// load has ended.
   void load(ExpertNumber expert, std::byte* memory, Urgency urgency);
   /// An expected expert is demanded now.
   void demand(ExpertNumber expert);
@@ -89,19 +89,19 @@ class ExpertLoader {
 
   const ExpertSource& source_;
   const int64_t room_bytes_;
-  Slab rooms_;                    // [depth][room_bytes]
-  std::vector<size_t> idle_;      // rooms
-  std::vector<Flight> flights_;   // [depth]
-  std::vector<size_t> arrived_;   // rooms whose bytes are there, and are to be packed
-  std::vector<size_t> whole_;     // loads of which all bytes are there
-  std::vector<Load> loads_;       // reused
-  std::vector<size_t> free_;      // of them
-  std::deque<size_t> demanded_;   // loads with reads to begin, the first to come first
+  Slab rooms_;                   // [depth][room_bytes]
+  std::vector<size_t> idle_;     // rooms
+  std::vector<Flight> flights_;  // [depth]
+  std::vector<size_t> arrived_;  // rooms whose bytes are there, and are to be packed
+  std::vector<size_t> whole_;    // loads of which all bytes are there
+  std::vector<Load> loads_;      // reused
+  std::vector<size_t> free_;     // of them
+  std::deque<size_t> demanded_;  // loads with reads to begin, the first to come first
   std::deque<size_t> expected_;
   int64_t n_loads_ = 0;
   std::chrono::steady_clock::time_point busy_since_;
   std::chrono::nanoseconds busy_{0};
-  DirectReader reader_;           // last: it reads into the rooms until it is gone
+  DirectReader reader_;  // last: it reads into the rooms until it is gone
 };
 
 }  // namespace soli

@@ -89,9 +89,9 @@ class ExpertSource {
   std::vector<int64_t> layers_;     // [layer with experts] its number among all layers
   std::vector<int64_t> moe_layer_;  // [layer]
   std::vector<ExpertForm> forms_;
-  std::vector<uint16_t> form_of_;   // [expert]
-  std::vector<DirectFile> files_;   // [shard]
-  std::vector<FileState> states_;   // [shard]
+  std::vector<uint16_t> form_of_;  // [expert]
+  std::vector<DirectFile> files_;  // [shard]
+  std::vector<FileState> states_;  // [shard]
 };
 
 }  // namespace soli

@@ -18,8 +18,8 @@ Result<std::unique_ptr<RouterPredictor>> RouterPredictor::create(const Model& mo
                                                                  const Workspace::Limits& limits,
                                                                  int64_t n_ahead) {
   SOLI_CHECK(n_ahead >= 1 && n_ahead <= kMostAhead, "{} layers ahead", n_ahead);
-  SOLI_ASSIGN_OR_RETURN(Slab slab, Slab::allocate(model.runtime().budget(), "prefetch",
-                                                  bytes_needed(model.spec(), limits)));
+  SOLI_ASSIGN_OR_RETURN(
+      Slab slab, Slab::allocate(model.runtime().budget(), "prefetch", bytes_needed(model.spec(), limits)));
   return std::unique_ptr<RouterPredictor>(
       new RouterPredictor(model, store, activations, std::move(slab), limits.max_rows, n_ahead));
 }

@@ -28,8 +28,8 @@ class RouterPredictor final : public RouterObserver {
   void on_route(const RouterView& view, const Choice& choice) override;
 
  private:
-  RouterPredictor(const Model& model, TieredExpertStore& store, ActivationPrecision activations,
-                  Slab slab, int64_t max_rows, int64_t n_ahead);
+  RouterPredictor(const Model& model, TieredExpertStore& store, ActivationPrecision activations, Slab slab,
+                  int64_t max_rows, int64_t n_ahead);
   void predict(const RouterView& view, int64_t layer);
   void tell(int64_t layer);
 

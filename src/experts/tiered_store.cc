@@ -25,8 +25,8 @@ Result<std::unique_ptr<TieredExpertStore>> TieredExpertStore::create(const Model
     SOLI_ASSIGN_OR_RETURN(
         ExpertSlots slots,
         ExpertSlots::create(source, runtime.budget(), ExpertSlots::capacities(source, options.slot_bytes)));
-    std::unique_ptr<TieredExpertStore> store(
-        new TieredExpertStore(file, runtime, options, std::move(source), std::move(slots), std::move(biases)));
+    std::unique_ptr<TieredExpertStore> store(new TieredExpertStore(file, runtime, options, std::move(source),
+                                                                   std::move(slots), std::move(biases)));
     // Of the store's own source, at whose files it reads.
     SOLI_ASSIGN_OR_RETURN(store->loader_,
                           ExpertLoader::create(store->source_, runtime.budget(), options.loader));
@@ -43,9 +43,7 @@ TieredExpertStore::TieredExpertStore(const ModelFile& file, Runtime& runtime, co
       source_(std::move(source)),
       slots_(std::move(slots)),
       biases_(std::move(biases)),
-      policy_(make_cache_policy(options.policy, {.n_layers = source_.n_layers(),
-                                                 .n_experts = source_.n_experts(),
-                                                 .n_slots = slots_.total_capacity()})),
+      policy_(make_cache_policy(options.policy, shape())),
       gate_(options.prefetch, static_cast<double>(file.spec().router.experts_per_token) /
                                   static_cast<double>(source_.n_experts())),
       wanted_slot_bytes_(options.slot_bytes),
@@ -111,8 +109,7 @@ void TieredExpertStore::record(const LayerVisit& visit) {
   if (trace_ != nullptr) trace_->record(visit);
   if (heat_ == nullptr) return;
   heat_->pass(visit.layer, visit.n_tokens);
-  for (size_t i = 0; i < visit.experts.size(); ++i)
-    heat_->add(visit.layer, visit.experts[i], visit.calls[i]);
+  for (size_t i = 0; i < visit.experts.size(); ++i) heat_->add(visit.layer, visit.experts[i], visit.calls[i]);
 }
 
 /// One expert that the visit calls: it is there, on its way, or missing.
@@ -284,23 +281,46 @@ Status TieredExpertStore::set_slot_bytes(int64_t bytes) {
   return {};
 }
 
+CacheShape TieredExpertStore::shape() const {
+  return {
+      .n_layers = source_.n_layers(), .n_experts = source_.n_experts(), .n_slots = slots_.total_capacity()};
+}
+
+Status TieredExpertStore::restart(int64_t slot_bytes, CachePolicyKind policy) {
+  SOLI_RETURN_IF_ERROR(set_slot_bytes(slot_bytes));
+  SOLI_RETURN_IF_ERROR(resize_slots(ExpertSlots::least_bytes(source_)));
+  for (size_t form = 0; form < source_.forms().size(); ++form) {
+    const int32_t slot = slots_.slot_at(form, 0);  // the only one that is left
+    if (slots_.state(slot) != ExpertSlots::State::kEmpty) slots_.clear(slot);
+  }
+  SOLI_RETURN_IF_ERROR(resize_slots(slot_bytes));
+  slot_bytes_ = slot_bytes;
+  policy_ = make_cache_policy(policy, shape());
+  return {};
+}
+
 /// What has been asked for since the last turn.
 void TieredExpertStore::apply_slot_bytes() {
   const int64_t wanted = wanted_slot_bytes_.load(std::memory_order_relaxed);
   if (wanted == slot_bytes_) return;
+  if (Status resized = resize_slots(wanted); !resized)
+    spdlog::warn("the memory for experts stays as it is: {}", resized.error().message);
+  slot_bytes_ = wanted;
+}
+
+Status TieredExpertStore::resize_slots(int64_t slot_bytes) {
   for (const Expected& expected : expected_) drop_expected(expected);
   expected_.clear();
   finish_loads();
-  const std::vector<int64_t> capacities = ExpertSlots::capacities(source_, wanted);
+  const std::vector<int64_t> capacities = ExpertSlots::capacities(source_, slot_bytes);
   for (size_t form = 0; form < capacities.size(); ++form) {
     for (int64_t i = capacities[form]; i < slots_.capacity(form); ++i) {
       const int32_t slot = slots_.slot_at(form, static_cast<size_t>(i));
       if (slots_.state(slot) != ExpertSlots::State::kEmpty) slots_.clear(slot);
     }
-    if (Status resized = slots_.resize(form, capacities[form]); !resized)
-      spdlog::warn("the memory for experts stays as it is: {}", resized.error().message);
+    SOLI_RETURN_IF_ERROR(slots_.resize(form, capacities[form]));
   }
-  slot_bytes_ = wanted;
+  return {};
 }
 
 /// Waits for everything that is being read; nobody wants it now.

@@ -61,6 +61,9 @@ class TieredExpertStore final : public ExpertStore {
   const ExpertSource& source() const { return source_; }
 
   // Engine's thread.
+  /// Empties all slots, makes as many as `slot_bytes` are enough for, and begins anew under a policy;
+  /// counters go on. Fails with kLimit (budget). Between steps.
+  Status restart(int64_t slot_bytes, CachePolicyKind policy);
   /// Who keeps a record of the turns to come; borrowed, null: nobody.
   void set_trace(AccessTrace* trace) { trace_ = trace; }
   void set_heat(Heat* heat) { heat_ = heat; }
@@ -82,7 +85,9 @@ class TieredExpertStore final : public ExpertStore {
   TieredExpertStore(const ModelFile& file, Runtime& runtime, const Options& options, ExpertSource source,
                     ExpertSlots slots, ExpertBiases biases);
 
+  CacheShape shape() const;
   void apply_slot_bytes();
+  Status resize_slots(int64_t slot_bytes);
   void finish_loads();
   void begin_visit(const Demand& demand);
   void record(const LayerVisit& visit);
@@ -108,12 +113,12 @@ class TieredExpertStore final : public ExpertStore {
   ExpertSlots slots_;
   std::unique_ptr<ExpertLoader> loader_;
   const ExpertBiases biases_;
-  const std::unique_ptr<CachePolicy> policy_;
+  std::unique_ptr<CachePolicy> policy_;
   PrefetchGate gate_;
   std::atomic<int64_t> wanted_slot_bytes_;
   int64_t slot_bytes_;
   int64_t n_steps_ = 0;
-  int64_t layer_ = 0;      // of the visit, among all layers
+  int64_t layer_ = 0;       // of the visit, among all layers
   int64_t moe_layer_ = -1;  // the same, among those with experts
 
   // The visit at work.
@@ -123,13 +128,13 @@ class TieredExpertStore final : public ExpertStore {
   std::vector<int64_t> ready_;        // groups that may be computed
   std::vector<int64_t> in_wave_;
   std::vector<ExpertLease> wave_;
-  std::vector<int32_t> held_;         // [group] its slot, held; -1: none
-  std::vector<uint8_t> was_coming_;   // [group] 1 where its load began before the visit
-  int64_t n_left_ = 0;                // groups that have not been computed
-  int64_t n_read_ = 0;                // experts that had to be read
+  std::vector<int32_t> held_;        // [group] its slot, held; -1: none
+  std::vector<uint8_t> was_coming_;  // [group] 1 where its load began before the visit
+  int64_t n_left_ = 0;               // groups that have not been computed
+  int64_t n_read_ = 0;               // experts that had to be read
   Clock::time_point begin_;
   Clock::time_point last_arrival_;
-  CacheCounters counted_;             // since the last one's end
+  CacheCounters counted_;  // since the last one's end
 
   AccessTrace* trace_ = nullptr;
   Heat* heat_ = nullptr;

@@ -81,8 +81,8 @@ Result<AvailableMemory> available_memory(const std::string& root) {
   const std::optional<std::string> machine = read_small(root + "/proc/meminfo");
   const std::optional<int64_t> kilobytes = machine ? find_number(*machine, "MemAvailable:") : std::nullopt;
   if (!kilobytes) {
-    return fail(ErrorKind::kIo, "{}/proc/meminfo does not tell how much memory is available; say it (--memory)",
-                root);
+    return fail(ErrorKind::kIo,
+                "{}/proc/meminfo does not tell how much memory is available; say it (--memory)", root);
   }
   AvailableMemory available = {*kilobytes * 1024, "the machine"};
   const Hierarchy v1 = {root + "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",

@@ -90,8 +90,9 @@ DirectReader::Completion DirectReader::complete(int slot, int64_t result) {
   // Not the file's fault: this file system wants another alignment, or no direct reads at all.
   if (result == -EINVAL || result == -EOPNOTSUPP) request.file->refuse(static_cast<int>(-result));
   if (result == -EIO) {
-    return {request.tag, fail(ErrorKind::kIo, "{}: cannot read {} bytes at offset {}: {}",
-                              request.file->file().path(), request.bytes, request.offset, std::strerror(EIO))};
+    return {request.tag,
+            fail(ErrorKind::kIo, "{}: cannot read {} bytes at offset {}: {}", request.file->file().path(),
+                 request.bytes, request.offset, std::strerror(EIO))};
   }
   const std::span<std::byte> data(request.room + lead_of(request), static_cast<size_t>(request.bytes));
   const int64_t n_there = std::clamp<int64_t>(result - lead_of(request), 0, request.bytes);

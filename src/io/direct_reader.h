@@ -52,8 +52,8 @@ class DirectReader {
   /// no more meanwhile has the bytes warm in the core's own cache.
   bool holds_cached() const { return !cached_.empty(); }
 
-  /// Tells of memory in which the rooms of many requests lie: a wish (read_queue.h). Before the first request;
-  /// the memory outlives the reader.
+  /// Tells of memory in which the rooms of many requests lie: a wish (read_queue.h). Before the first
+  /// request; the memory outlives the reader.
   void expect_reads_into(std::span<std::byte> memory) { expected_ = memory; }
   /// Begins a read; in_flight() must be less than depth().
   void submit(const Request& request);

@@ -91,7 +91,8 @@ Result<DiskFigures> measure_disk(const DirectFile& file, int64_t read_bytes, dou
   for (DiskFigures::AtDepth& at : figures.by_depth) order.push_back(&at);
   for (const bool back : {false, true}) {
     for (DiskFigures::AtDepth* at : order) {
-      SOLI_ASSIGN_OR_RETURN(const double time, Round(file, read_bytes, at->depth, make_queue).run(seconds / 2));
+      SOLI_ASSIGN_OR_RETURN(const double time,
+                            Round(file, read_bytes, at->depth, make_queue).run(seconds / 2));
       at->bytes_per_s = back ? 2 / (1 / at->bytes_per_s + time) : 1 / time;
     }
     std::reverse(order.begin(), order.end());

@@ -86,7 +86,8 @@ class UringQueue final : public ReadQueue {
   }
 
   bool is_registered(std::span<std::byte> out) const {
-    return out.data() >= registered_.data() && out.data() + out.size() <= registered_.data() + registered_.size();
+    return out.data() >= registered_.data() &&
+           out.data() + out.size() <= registered_.data() + registered_.size();
   }
 
   io_uring ring_ = {};

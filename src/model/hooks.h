@@ -20,8 +20,8 @@ struct RouterView {
   const RouterSpec* spec = nullptr;
   MatrixView<const float> residual;  // [rows][hidden] the residual stream, before this layer's experts
   MatrixView<const float> hidden;    // [rows][hidden] what enters the gate
-  MatrixView<const float> logits;  // [rows][n_experts]; empty before the gate
-  MatrixView<const float> scores;  // [rows][n_experts]; empty before the choice
+  MatrixView<const float> logits;    // [rows][n_experts]; empty before the gate
+  MatrixView<const float> scores;    // [rows][n_experts]; empty before the choice
 };
 
 /// A policy: may change what the router does. Called on the engine's thread, between ops. Its state belongs

@@ -39,8 +39,9 @@ Json counters_json(const CacheCounters& counters) {
 }
 
 std::string disk_line(const MemoryReport& report) {
-  std::string line = fmt::format("disk: {} read in {:.2f} s, {:.2f} GB/s", format_bytes(report.total.bytes_read()),
-                                 report.disk_seconds, report.achieved_bytes_per_s() / 1e9);
+  std::string line =
+      fmt::format("disk: {} read in {:.2f} s, {:.2f} GB/s", format_bytes(report.total.bytes_read()),
+                  report.disk_seconds, report.achieved_bytes_per_s() / 1e9);
   if (report.disk_bytes_per_s) {
     line += fmt::format("; {:.0f} % of the {:.2f} GB/s measured at the start",
                         100 * report.achieved_bytes_per_s() / *report.disk_bytes_per_s,
@@ -62,7 +63,8 @@ std::string policy_lines(const MemoryReport& report) {
   }
   text += "\n";
   for (const MemoryReport::Candidate& candidate : report.candidates)
-    text += fmt::format("  {:<14} would have hit {:.1f} % of late\n", candidate.name, 100 * candidate.hit_rate);
+    text +=
+        fmt::format("  {:<14} would have hit {:.1f} % of late\n", candidate.name, 100 * candidate.hit_rate);
   if (report.n_visits_dropped > 0)
     text += fmt::format("  {} turns were not recorded: the trace was full\n", report.n_visits_dropped);
   return text;
@@ -97,39 +99,39 @@ MemoryReport make_memory_report(const TieredExpertStore& store, const AccessTrac
 }
 
 std::string render_text(const MemoryReport& report) {
-  std::string text =
-      fmt::format("Memory report: {} slots for {} experts ({:.1f} %), {} tokens; counted and measured\n\n",
-                  report.n_slots, report.n_experts, 100 * share(report.n_slots, report.n_experts),
-                  report.n_tokens);
+  std::string text = fmt::format(
+      "Memory report: {} slots for {} experts ({:.1f} %), {} tokens; counted and measured\n\n",
+      report.n_slots, report.n_experts, 100 * share(report.n_slots, report.n_experts), report.n_tokens);
   text += "layer     calls  hit % prefetched   late  wasted  missed       read     wasted   wait ms\n";
   for (size_t layer = 0; layer < report.layers.size(); ++layer) {
     if (report.layers[layer].calls() > 0) text += row(fmt::format("{}", layer), report.layers[layer]);
   }
   text += row("all", report.total) + "\n" + policy_lines(report);
   if (report.total.predicted > 0) {
-    text += fmt::format("prefetch: {:.1f} % of {} predicted experts that were not in memory were called; reading "
-                        "{} ahead per turn at the end\n",
-                        100 * report.prefetch_precision, report.total.predicted, report.prefetch_allowance);
+    text += fmt::format(
+        "prefetch: {:.1f} % of {} predicted experts that were not in memory were called; reading "
+        "{} ahead per turn at the end\n",
+        100 * report.prefetch_precision, report.total.predicted, report.prefetch_allowance);
   }
   return text + disk_line(report);
 }
 
 Json to_json(const MemoryReport& report) {
-  Json json = {{"slots", report.n_slots},
-               {"experts", report.n_experts},
-               {"tokens", report.n_tokens},
-               {"policy", report.policy},
-               {"ruling_policy", report.ruling_policy},
-               {"hit_rate", report.hit_rate()},
-               {"belady_hit_rate", report.belady_hit_rate ? Json(*report.belady_hit_rate) : Json()},
-               {"static_hit_rate", report.static_hit_rate ? Json(*report.static_hit_rate) : Json()},
-               {"turns_not_recorded", report.n_visits_dropped},
-               {"disk_seconds", report.disk_seconds},
-               {"disk_bytes_per_second", report.achieved_bytes_per_s()},
-               {"measured_disk_bytes_per_second",
-                report.disk_bytes_per_s ? Json(*report.disk_bytes_per_s) : Json()},
-               {"prefetch_precision", report.prefetch_precision},
-               {"total", counters_json(report.total)}};
+  Json json = {
+      {"slots", report.n_slots},
+      {"experts", report.n_experts},
+      {"tokens", report.n_tokens},
+      {"policy", report.policy},
+      {"ruling_policy", report.ruling_policy},
+      {"hit_rate", report.hit_rate()},
+      {"belady_hit_rate", report.belady_hit_rate ? Json(*report.belady_hit_rate) : Json()},
+      {"static_hit_rate", report.static_hit_rate ? Json(*report.static_hit_rate) : Json()},
+      {"turns_not_recorded", report.n_visits_dropped},
+      {"disk_seconds", report.disk_seconds},
+      {"disk_bytes_per_second", report.achieved_bytes_per_s()},
+      {"measured_disk_bytes_per_second", report.disk_bytes_per_s ? Json(*report.disk_bytes_per_s) : Json()},
+      {"prefetch_precision", report.prefetch_precision},
+      {"total", counters_json(report.total)}};
   for (const MemoryReport::Candidate& candidate : report.candidates)
     json["candidates"][candidate.name] = candidate.hit_rate;
   for (size_t layer = 0; layer < report.layers.size(); ++layer) {

@@ -35,7 +35,9 @@ struct MemoryReport {
   int64_t n_visits_dropped = 0;                 // of the trace, which was full: the two concern the rest
 
   double hit_rate() const;
-  double achieved_bytes_per_s() const { return disk_seconds > 0 ? static_cast<double>(total.bytes_read()) / disk_seconds : 0; }
+  double achieved_bytes_per_s() const {
+    return disk_seconds > 0 ? static_cast<double>(total.bytes_read()) / disk_seconds : 0;
+  }
 };
 
 /// `trace`: what the store has recorded, or null.

@@ -20,8 +20,8 @@ int64_t row_stride_of(ActivationForm form, int64_t cols) {
 
 }  // namespace
 
-Activations::Activations(OpContext& context, Scratch& scratch, MatrixView<const float> x, const FormSet& forms,
-                         const RowList& rows)
+Activations::Activations(OpContext& context, Scratch& scratch, MatrixView<const float> x,
+                         const FormSet& forms, const RowList& rows)
     : x_(x) {
   int64_t bytes = 0;
   for (const ActivationForm form : kConvertedForms) {

@@ -82,6 +82,31 @@ class TiersTest(CliTest):
         text = self.run_ok("bench", DEMO, *arguments, "--memory", f"{least + (8 << 20)}B").text
         self.assertIn("experts from the disk", text)
 
+    def test_sweep_of_a_model_and_of_a_trace(self):
+        folder = self.folder()
+        arguments = ["--memory-sweep", "--generate", "6", "-c", "128", "--json"]
+        outcome = self.run_ok("bench", DEMO, *arguments, "--svg", folder / "sweep.svg")
+        points = outcome.json["points"]
+        self.assertEqual({point["policy"] for point in points}, {"auto", "lru", "lfu", "least-stale", "shares"})
+        self.assertEqual(points[-1]["slot_share"], 1)
+        self.assertEqual(points[-1]["hit_rate"], 1)
+        self.assertEqual(points[-1]["bytes_per_token"], 0)
+        self.assertLess(points[0]["hit_rate"], 1)
+        self.assertTrue(all(point["tokens_per_s"] > 0 for point in points))
+        self.assertIn("</svg>", (folder / "sweep.svg").read_text())
+        least = least_of(DEMO, *PROMPT)
+        self.run_ok("run", DEMO, *PROMPT, "--memory", f"{least}B", "--access-trace", folder / "trace")
+        replayed = self.run_ok("bench", DEMO, "--memory-sweep", "--trace", folder / "trace", "--json").json
+        for bound in replayed["in_hindsight"]:
+            for point in replayed["points"]:
+                if point["slots"] == bound["slots"]:
+                    self.assertLessEqual(point["hit_rate"], bound["belady_hit_rate"] + 1e-9)
+        text = self.run_ok("bench", DEMO, "--memory-sweep", "--trace", folder / "trace", "--cache-policy", "lru").text
+        self.assertIn("Belady", text)
+        self.check(soli("bench", DEMO, "--memory-sweep", "--trace", DEMO), ERROR, DEMO)
+        self.check(soli("run", DEMO, *PROMPT, "--access-trace", folder / "none"), ERROR, "--access-trace")
+        self.check(soli("bench", DEMO, "--svg", folder / "x.svg"), USAGE, "--memory-sweep")
+
     def test_wrong_options(self):
         wrong = {
             "--memory": ("automatic", "is not an amount of memory"),

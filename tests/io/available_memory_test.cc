@@ -32,7 +32,8 @@ class AvailableMemoryOf : public testing::Test {
 };
 
 TEST_F(AvailableMemoryOf, TheMachineAlone) {
-  write("proc/meminfo", "MemTotal:       24000000 kB\nMemFree:         1000 kB\nMemAvailable:   16777216 kB\n");
+  write("proc/meminfo",
+        "MemTotal:       24000000 kB\nMemFree:         1000 kB\nMemAvailable:   16777216 kB\n");
   EXPECT_EQ(bytes(), 16 * kGiB);
   EXPECT_EQ(limited_by(), "the machine");
   write("proc/self/cgroup", "0::/\n");

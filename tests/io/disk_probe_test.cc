@@ -14,7 +14,8 @@ TEST(DiskProbe, MeasuresEveryDepth) {
   ASSERT_TRUE(write_file(folder / "file", content));
   const auto file = File::open(folder / "file");
   const DirectFile direct(*file);
-  for (const ReadQueueFactory& make_queue : {ReadQueueFactory(make_fastest_queue), ReadQueueFactory(make_thread_queue)}) {
+  for (const ReadQueueFactory& make_queue :
+       {ReadQueueFactory(make_fastest_queue), ReadQueueFactory(make_thread_queue)}) {
     const auto figures = measure_disk(direct, 100'000, 0.002, make_queue);
     ASSERT_TRUE(figures) << figures.error().message;
     ASSERT_EQ(figures->by_depth.size(), 6U);

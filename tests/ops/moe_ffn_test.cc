@@ -126,8 +126,8 @@ class MoeFfn : public testing::TestWithParam<std::tuple<std::string, Shape>> {
     const auto n_slots = static_cast<int64_t>(ids_.size());
     std::vector<float> h(static_cast<size_t>(n_slots * shape.width));
     std::vector<float> y(static_cast<size_t>(n_slots * shape.hidden));
-    soli::MoeFfn ffn(context, grouped_, {x_.data(), shape.n_rows, shape.hidden}, {h.data(), n_slots, shape.width},
-               {y.data(), n_slots, shape.hidden});
+    soli::MoeFfn ffn(context, grouped_, {x_.data(), shape.n_rows, shape.hidden},
+                     {h.data(), n_slots, shape.width}, {y.data(), n_slots, shape.hidden});
     for (int64_t end = grouped_.n_groups(); end > 0; end -= wave) {
       std::vector<ExpertLease> leases;
       for (int64_t g = std::max<int64_t>(0, end - wave); g < end; ++g) {

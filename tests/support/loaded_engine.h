@@ -37,8 +37,7 @@ struct LoadedEngine {
                                      const EngineOptions& options = {}) {
     LoadedEngine loaded;
     SOLI_RETURN_IF_ERROR(loaded.load_model(path, runtime_options));
-    SOLI_ASSIGN_OR_RETURN(loaded.store,
-                          ResidentExpertStore::load(loaded.model->file(), *loaded.runtime, {}));
+    SOLI_ASSIGN_OR_RETURN(loaded.store, ResidentExpertStore::load(loaded.model->file(), *loaded.runtime, {}));
     SOLI_RETURN_IF_ERROR(loaded.restart(options));
     return loaded;
   }

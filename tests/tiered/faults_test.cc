@@ -41,11 +41,10 @@ class Faulty : public testing::Test {
     const auto file = ModelFile::open(path_);
     const auto kernels = kernels::select_kernels("");
     // The reads of the queue: the page cache holds the file, and answers without it.
-    auto loaded = LoadedEngine::create_tiered(
-        path_, {.n_threads = 2}, kOptions,
-        {.slot_bytes = bytes(*file, **kernels),
-         .prefetch = PrefetchGate::Mode::kAlways,
-         .loader = {.depth = 5, .make_queue = faulty_queue(faults_)}});
+    auto loaded = LoadedEngine::create_tiered(path_, {.n_threads = 2}, kOptions,
+                                              {.slot_bytes = bytes(*file, **kernels),
+                                               .prefetch = PrefetchGate::Mode::kAlways,
+                                               .loader = {.depth = 5, .make_queue = faulty_queue(faults_)}});
     EXPECT_TRUE(loaded) << loaded.error().message;
     return std::move(*loaded);
   }
@@ -103,8 +102,8 @@ TEST_F(Faulty, AnErrorOfTheDiskFailsTheRequestsThatMetIt) {
     if (faults_.n_reads >= every) {
       for (const Answer& answer : answers) {
         ASSERT_EQ(answer.reason, FinishReason::kFailed);
-        EXPECT_THAT(answer.error->message, testing::AllOf(HasSubstr(path_), HasSubstr("Input/output error"),
-                                                          HasSubstr("expert ")));
+        EXPECT_THAT(answer.error->message,
+                    testing::AllOf(HasSubstr(path_), HasSubstr("Input/output error"), HasSubstr("expert ")));
       }
     }
     faults_.fail_every = 0;

@@ -90,8 +90,8 @@ TEST_P(TieredModels, GiveTheSameBitsUnderEveryPolicy) {
                                        CachePolicyKind::kLeastStale, CachePolicyKind::kShares}) {
     for (const PrefetchGate::Mode prefetch :
          {PrefetchGate::Mode::kOff, PrefetchGate::Mode::kAuto, PrefetchGate::Mode::kAlways}) {
-      const LoadedEngine loaded = tiered(
-          {.slot_bytes = bytes_for(source, 40), .policy = policy, .prefetch = prefetch}, 2);
+      const LoadedEngine loaded =
+          tiered({.slot_bytes = bytes_for(source, 40), .policy = policy, .prefetch = prefetch}, 2);
       const auto answers = run_together(*loaded.engine, requests);
       for (size_t r = 0; r < expected.size(); ++r) EXPECT_TRUE(same_bits(expected[r], answers[r])) << r;
     }
@@ -100,8 +100,8 @@ TEST_P(TieredModels, GiveTheSameBitsUnderEveryPolicy) {
 
 TEST_P(TieredModels, CountWhatTheyDo) {
   const ExpertSource source = source_of(*resident_.model);
-  const LoadedEngine loaded = tiered(
-      {.slot_bytes = bytes_for(source, 40), .prefetch = PrefetchGate::Mode::kAlways}, 1);
+  const LoadedEngine loaded =
+      tiered({.slot_bytes = bytes_for(source, 40), .prefetch = PrefetchGate::Mode::kAlways}, 1);
   run_together(*loaded.engine, eight_requests(resident_.model->spec().vocab_size));
   run_together(*resident_.engine, eight_requests(resident_.model->spec().vocab_size));
   int64_t n_reads = 0;
@@ -138,7 +138,8 @@ TEST_P(TieredModels, ReadEachExpertOncePerChunk) {
     for (int64_t e = 0; e < source.n_experts(); ++e) {
       const auto number = static_cast<ExpertNumber>(source.moe_layer(layer) * source.n_experts() + e);
       EXPECT_LE(loaded.store->reads(layer, e), 1);
-      for (const ExpertRead& read : source.reads_of(number)) n_bytes += loaded.store->reads(layer, e) * read.bytes;
+      for (const ExpertRead& read : source.reads_of(number))
+        n_bytes += loaded.store->reads(layer, e) * read.bytes;
     }
   }
   EXPECT_EQ(sum(loaded.tiered->counters()).bytes_read(), n_bytes);
@@ -176,8 +177,8 @@ TEST(TieredStore, WarmsUpWithTheFirstThatFit) {
   const std::string path = GoldenCase("olmoe").model_path();
   auto probe = LoadedEngine::create(path, {.n_threads = 1}, kOptions);
   const ExpertSource source = source_of(*probe->model);
-  auto loaded = LoadedEngine::create_tiered(path, {.n_threads = 2}, kOptions,
-                                            {.slot_bytes = bytes_for(source, 60)});
+  auto loaded =
+      LoadedEngine::create_tiered(path, {.n_threads = 2}, kOptions, {.slot_bytes = bytes_for(source, 60)});
   ASSERT_TRUE(loaded);
   std::vector<ExpertNumber> hottest;
   for (int64_t e = source.size(); e-- > 0;) hottest.push_back(static_cast<ExpertNumber>(e));

@@ -1,6 +1,7 @@
 #pragma once
 
-// The tables of all ISAs that a build has (SOLI_VECTOR_ISAS). Only dispatch may touch one, after it has asked the machine.
+// The tables of all ISAs that a build has (SOLI_VECTOR_ISAS). Only dispatch may touch one, after it has asked
+// the machine.
 
 #include "kernels/kernel_table.h"
 

@@ -1,0 +1,92 @@
+#include "experts/auto_policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "experts/lfu_policy.h"
+#include "experts/recency_policies.h"
+#include "experts/shares_policy.h"
+
+namespace soli {
+namespace {
+
+constexpr double kMaxLooks = 100000;
+// Of late: what happened so many visits of the sample ago counts half.
+constexpr double kHalfLifeTokens = 256;
+// By how much a candidate must be better to rule, so that noise does not change the rule.
+constexpr double kMargin = 0.003;
+constexpr double kHalfLives[] = {16, 64, 256, 2048};
+constexpr size_t kCandidates = 3 + std::size(kHalfLives);
+
+std::unique_ptr<CachePolicy> make_candidate(size_t number, const CacheShape& shape) {
+  if (number == 0) return std::make_unique<LruPolicy>(shape);
+  if (number == 1) return std::make_unique<LeastStalePolicy>(shape);
+  if (number == 2) return std::make_unique<SharesPolicy>(shape);
+  return std::make_unique<LfuPolicy>(shape, LfuPolicy::Options{kHalfLives[number - 3], true});
+}
+
+}  // namespace
+
+AutoPolicy::AutoPolicy(const CacheShape& shape) : sample_of_layer_(static_cast<size_t>(shape.n_layers), -1) {
+  const auto layers = static_cast<double>(shape.n_layers);
+  const auto slots = static_cast<double>(shape.n_slots);
+  n_sampled_ = std::clamp<int64_t>(
+      static_cast<int64_t>(std::sqrt(kMaxLooks * layers / (kCandidates * slots))), 1, shape.n_layers);
+  for (int64_t i = 0; i < n_sampled_; ++i)
+    sample_of_layer_[static_cast<size_t>((2 * i + 1) * shape.n_layers / (2 * n_sampled_))] =
+        static_cast<int32_t>(i);
+  CacheShape sample = shape;
+  sample.n_layers = n_sampled_;
+  sample.n_slots = std::max<int64_t>(1, shape.n_slots * n_sampled_ / shape.n_layers);
+  for (size_t i = 0; i < kCandidates; ++i) {
+    Candidate candidate;
+    candidate.policy = make_candidate(i, shape);
+    candidate.ghost_policy = make_candidate(i, sample);
+    candidate.ghost = std::make_unique<CacheSimulator>(sample, *candidate.ghost_policy);
+    candidate.name = candidate.policy->name();
+    candidates_.push_back(std::move(candidate));
+  }
+  decay_ = std::exp2(-1 / (kHalfLifeTokens * static_cast<double>(n_sampled_)));
+  current_ = 4;  // LFU of 64 tokens, until something has been measured
+}
+
+void AutoPolicy::on_visit(const LayerVisit& visit) {
+  for (Candidate& candidate : candidates_) candidate.policy->on_visit(visit);
+  const int32_t sample = sample_of_layer_[static_cast<size_t>(visit.layer)];
+  if (sample < 0) return;
+  LayerVisit sampled = visit;
+  sampled.layer = sample;
+  visit_ghosts(sampled);
+  if (sample + 1 == n_sampled_) choose_candidate();
+}
+
+void AutoPolicy::visit_ghosts(const LayerVisit& visit) {
+  requests_ = requests_ * decay_ + static_cast<double>(visit.experts.size());
+  for (Candidate& candidate : candidates_)
+    candidate.hits = candidate.hits * decay_ + static_cast<double>(candidate.ghost->visit(visit));
+}
+
+double AutoPolicy::rate(const Candidate& candidate) const {
+  return requests_ > 0 ? candidate.hits / requests_ : 0;
+}
+
+void AutoPolicy::choose_candidate() {
+  const auto best = std::max_element(candidates_.begin(), candidates_.end(),
+                                     [](const Candidate& a, const Candidate& b) { return a.hits < b.hits; });
+  if (rate(*best) > rate(candidates_[current_]) + kMargin)
+    current_ = static_cast<size_t>(best - candidates_.begin());
+}
+
+size_t AutoPolicy::choose_victim(std::span<const ExpertNumber> residents) {
+  return candidates_[current_].policy->choose_victim(residents);
+}
+
+std::vector<PolicyRate> AutoPolicy::candidates() const {
+  std::vector<PolicyRate> out;
+  for (const Candidate& candidate : candidates_) out.push_back({candidate.name, rate(candidate)});
+  return out;
+}
+
+}  // namespace soli
