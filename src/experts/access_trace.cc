@@ -18,6 +18,7 @@ namespace {
 constexpr std::string_view kMagic = "soli-trace";
 constexpr int64_t kVersion = 1;
 constexpr int64_t kMaxTokens = int64_t{1} << 30;
+constexpr int64_t kMaxExpertsOfAllLayers = int64_t{1} << 20;  // bounds what is counted per expert
 
 /// What stands before the visits, after kMagic.
 struct Head {
@@ -63,6 +64,8 @@ Status check_head(const Head& head, size_t n_bytes) {
   };
   SOLI_RETURN_IF_ERROR(in("number of layers", head.n_layers, 1, kMaxLayers));
   SOLI_RETURN_IF_ERROR(in("number of experts", head.n_experts, 1, kMaxExperts));
+  SOLI_RETURN_IF_ERROR(
+      in("number of experts of all layers", head.n_layers * head.n_experts, 1, kMaxExpertsOfAllLayers));
   SOLI_RETURN_IF_ERROR(in("number of visits", head.n_visits, 0, static_cast<int64_t>(n_bytes)));
   SOLI_RETURN_IF_ERROR(
       in("number of dropped visits", head.n_dropped, 0, std::numeric_limits<int64_t>::max()));

@@ -26,6 +26,11 @@ class Heat {
     return stored_[index(layer, expert)] * decay_[static_cast<size_t>(layer)];
   }
 
+  /// The same, of the expert with a number in the whole model (layer * n_experts + expert).
+  double at_number(size_t layer, int32_t number) const {
+    return stored_[static_cast<size_t>(number)] * decay_[layer];
+  }
+
   int64_t n_layers() const { return static_cast<int64_t>(growth_.size()); }
   int64_t n_experts() const { return n_experts_; }
   double half_life_tokens() const { return half_life_tokens_; }

@@ -16,7 +16,7 @@ LruPolicy::LruPolicy(const CacheShape& shape)
     : shape_(shape), claims_(shape), last_use_(static_cast<size_t>(shape.n_layers * shape.n_experts)) {}
 
 void LruPolicy::on_visit(const LayerVisit& visit) {
-  victims_.clear();
+  victims_.clear(visit.experts.size());
   n_visits_ += 1;
   const std::vector<char>& claims = claims_.of(visit);
   for (size_t i = 0; i < visit.experts.size(); ++i) {
@@ -33,28 +33,26 @@ size_t LruPolicy::choose_victim(std::span<const ExpertNumber> residents) {
 LeastStalePolicy::LeastStalePolicy(const CacheShape& shape)
     : shape_(shape),
       claims_(shape),
+      turns_(shape),
       n_turns_(static_cast<size_t>(shape.n_layers)),
       last_turn_(static_cast<size_t>(shape.n_layers * shape.n_experts), -1.0) {}
 
 void LeastStalePolicy::on_visit(const LayerVisit& visit) {
-  victims_.clear();
-  layer_ = visit.layer;
-  const double turn = ++n_turns_[static_cast<size_t>(layer_)];
+  victims_.clear(visit.experts.size());
+  turns_.begin(visit.layer);
+  const double turn = n_turns_[static_cast<size_t>(visit.layer)] += 1;
   const std::vector<char>& claims = claims_.of(visit);
   for (size_t i = 0; i < visit.experts.size(); ++i) {
-    double& last_turn = last_turn_[static_cast<size_t>(layer_ * shape_.n_experts + visit.experts[i])];
+    double& last_turn = last_turn_[static_cast<size_t>(visit.layer * shape_.n_experts + visit.experts[i])];
     last_turn = (claims[i] ? turn : -1) + part_of_rows(visit, i);
   }
 }
 
 size_t LeastStalePolicy::choose_victim(std::span<const ExpertNumber> residents) {
-  const double layers = static_cast<double>(shape_.n_layers);
+  const std::vector<double>& steps_until = turns_.steps_until();
   return victims_.next(residents, [&](ExpertNumber expert) {
-    const int64_t layer = expert / shape_.n_experts;
-    const double turns_ago = n_turns_[static_cast<size_t>(layer)] - last_turn_[static_cast<size_t>(expert)];
-    const double until_its_turn =
-        static_cast<double>((layer - layer_ + shape_.n_layers - 1) % shape_.n_layers);
-    return -(turns_ago + until_its_turn / layers);
+    const size_t layer = turns_.layer_of(expert);
+    return last_turn_[static_cast<size_t>(expert)] - n_turns_[layer] - steps_until[layer];
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include "experts/cache_policy.h"
 #include "experts/claims.h"
+#include "experts/turns.h"
 #include "experts/victims.h"
 
 namespace soli {
@@ -25,9 +26,11 @@ class LruPolicy final : public CachePolicy {
   std::vector<double> last_use_;  // [experts] number of the visit
 };
 
-/// Evicts what its layer did not use at its last turn, first where the layer's next turn is farthest, and of
-/// these what was used longest ago. Layers take turns in a cycle, so the farthest is the one that was there
-/// last; LRU evicts, on the contrary, from the layer that comes next.
+/// Evicts what its layer left unused for most turns, and so last what it used at its last turn; of two equal
+/// ones that whose layer has its next turn farthest. LRU looks at the same ages but counts them in visits of
+/// any layer, and so evicts first from the layer whose turn comes next. (SpecMD's order, the farthest turn
+/// first and age among equals, would let each layer evict from itself alone, and so never even out what one
+/// long prompt has left uneven.)
 class LeastStalePolicy final : public CachePolicy {
  public:
   explicit LeastStalePolicy(const CacheShape& shape);
@@ -40,7 +43,7 @@ class LeastStalePolicy final : public CachePolicy {
   CacheShape shape_;
   Claims claims_;
   Victims victims_;
-  int64_t layer_ = 0;              // of the present visit
+  Turns turns_;
   std::vector<double> n_turns_;    // [layers]
   std::vector<double> last_turn_;  // [experts] turn of its layer
 };

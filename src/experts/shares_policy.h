@@ -3,14 +3,18 @@
 #include <vector>
 
 #include "experts/cache_policy.h"
+#include "experts/turns.h"
 #include "experts/victims.h"
 
 namespace soli {
 
-/// Gives each layer a share of the slots and evicts, from the layer that has most above its share, what was
-/// used longest ago. Shares move a slot at a time, from the layer that would lose fewest hits by one slot
-/// less to the layer that would gain most by one more. Both are measured: hits at the end of a layer's order
-/// of recency, and calls of experts that lie just below that end (ghost hits).
+/// Gives each layer a share of the slots, and evicts from the layer that is most above its share what was
+/// used longest ago. So a long prompt's visit takes slots from its own layer only.
+///
+/// Shares move a slot per step, from the layer that would lose the fewest hits by it to the one that would
+/// gain the most. Both are measured: experts of a layer stand in the order of their last use, of which the
+/// first `share` are there; hits just above that end are what a slot less would lose, calls just below it
+/// (ghost hits) what a slot more would gain.
 class SharesPolicy final : public CachePolicy {
  public:
   explicit SharesPolicy(const CacheShape& shape);
@@ -19,29 +23,31 @@ class SharesPolicy final : public CachePolicy {
   void on_visit(const LayerVisit& visit) override;
   size_t choose_victim(std::span<const ExpertNumber> residents) override;
 
-  /// Slots of each layer; their sum is the number of slots, or of experts where that is less.
+  /// Slots of each layer. Their sum is the number of slots, or of experts where there are fewer.
   const std::vector<int64_t>& shares() const { return shares_; }
 
  private:
-  void measure(const LayerVisit& visit);
-  double calls_between(int64_t layer, int64_t begin, int64_t end) const;
-  void move_shares();
+  void count_places(const LayerVisit& visit);
+  double calls_between(size_t layer, int64_t begin, int64_t end) const;
+  void move_a_slot();
   void count_residents(std::span<const ExpertNumber> residents);
+  int64_t layer_most_above() const;
 
   CacheShape shape_;
-  int64_t window_;                // experts on each side of a layer's end that are counted
+  Turns turns_;
+  int64_t window_;                // places on each side of a layer's end that count
   std::vector<int64_t> shares_;   // [layers]
-  std::vector<float> calls_at_;   // [layers][experts] calls of the expert at a place in the order, decayed
-  std::vector<double> last_use_;  // [layers * experts]; 0: never
+  std::vector<double> last_use_;  // [layers * experts] number of the visit; 0: never
+  std::vector<float> calls_at_;   // [layers][experts] calls of whatever stood at a place, decayed
   double n_visits_ = 0;
 
   // Of the present visit:
-  LayerVisit visit_;  // its spans are not kept
-  int64_t n_visited_ = 0;
-  bool counted_ = false;
-  std::vector<int64_t> evictable_;  // [layers]
-  std::vector<int64_t> above_;      // [layers] residents above the share, with all that the visit needs
-  int64_t victims_layer_ = -1;
+  size_t layer_ = 0;
+  int64_t n_experts_used_ = 0;
+  bool counted_ = false;            // the two lists below
+  std::vector<int64_t> evictable_;  // [layers] residents that may go
+  std::vector<int64_t> above_;      // [layers] residents less the share, all that the visit uses being there
+  int64_t victims_layer_ = -1;      // whose victims_ are
   Victims victims_;
 };
 

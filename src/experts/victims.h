@@ -17,7 +17,11 @@ class Victims {
  public:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  void clear() { n_left_ = 0; }
+  /// Forgets what it found; up to n_wanted are looked for at once.
+  void clear(size_t n_wanted) {
+    n_left_ = 0;
+    n_kept_ = std::clamp<size_t>(n_wanted, 1, kMaxFound);
+  }
 
   /// Index of the resident for which worth(expert) is least, of two equal ones the lower number.
   /// residents.size() where the worth of every one is kNever.
@@ -51,28 +55,27 @@ class Victims {
       if (expert < 0) continue;
       const Found found{worth(expert), expert, i};
       if (found.worth == kNever) continue;
-      if (n_left_ == kMaxFound && !(found_[0] > found)) continue;
+      if (n_left_ == n_kept_ && !(found_[0] > found)) continue;
       insert(found);
     }
   }
 
   /// Keeps found_ in descending order, so that the least is at its end.
   void insert(const Found& found) {
-    if (n_left_ == kMaxFound) {
-      std::copy(found_ + 1, found_ + kMaxFound, found_);
-      --n_left_;
+    if (n_left_ == n_kept_) {  // the first one leaves
+      size_t at = 0;
+      for (; at + 1 < n_left_ && found_[at + 1] > found; ++at) found_[at] = found_[at + 1];
+      found_[at] = found;
+      return;
     }
-    size_t at = n_left_;
-    while (at > 0 && found > found_[at - 1]) {
-      found_[at] = found_[at - 1];
-      --at;
-    }
+    size_t at = n_left_++;
+    for (; at > 0 && found > found_[at - 1]; --at) found_[at] = found_[at - 1];
     found_[at] = found;
-    ++n_left_;
   }
 
   Found found_[kMaxFound];
   size_t n_left_ = 0;
+  size_t n_kept_ = 1;
 };
 
 }  // namespace soli
