@@ -24,6 +24,7 @@ struct MemoryOptions {
   bool force_tiers = false;     // slots and disk even where all experts would fit
   bool report = false;          // what the expert memory did is to be told at the end
   std::string trace_file;       // to write, or ""
+  std::string heat_file;        // to read if it is there, and to write, or ""
 };
 
 /// Adds --memory, --cache-policy, --prefetch, --prefetch-layers and --io-depth.

@@ -72,7 +72,8 @@ Status check_policy(const ModelSpec& spec, int64_t experts_per_token) {
 
 /// Files are written after the text, which should not be made for nothing.
 Status check_output_files(const RunOptions& options, const Session& session) {
-  for (const std::string& path : {options.routing_json, options.model.memory.trace_file}) {
+  for (const std::string& path :
+       {options.routing_json, options.model.memory.trace_file, options.model.memory.heat_file}) {
     if (path.empty()) continue;
     SOLI_RETURN_IF_ERROR(check_is_not_the_model(path, session.file().gguf()));
     SOLI_RETURN_IF_ERROR(FileWriter::check(path));
@@ -129,7 +130,7 @@ Result<int> run_once(const RunOptions& options, const std::string& text) {
   if (options.model.memory.report && !options.json) print("\n{}", memory_report_text(*session));
   SOLI_RETURN_IF_ERROR(flush_output());
   print_note("{}\n", timings_line(*session, generation));
-  SOLI_RETURN_IF_ERROR(session->save_trace());
+  SOLI_RETURN_IF_ERROR(session->save_records());
   return generation.reason == FinishReason::kCancelled ? kExitInterrupted : kExitDone;
 }
 
@@ -145,7 +146,7 @@ Result<int> run_interactive(const RunOptions& options) {
   ActivationRecorder recorder;
   SOLI_RETURN_IF_ERROR(load(*session, options, session->context_length(), &recorder));
   SOLI_ASSIGN_OR_RETURN(const int status, Interactive(*session, options, recorder, std::move(chat)).run());
-  SOLI_RETURN_IF_ERROR(session->save_trace());
+  SOLI_RETURN_IF_ERROR(session->save_records());
   return status;
 }
 

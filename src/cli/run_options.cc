@@ -74,6 +74,10 @@ void add_run_options(CLI::App& app, RunOptions& options) {
   add_routing_options(app, options);
   add_path(app, "--access-trace", options.model.memory.trace_file,
            "Write which experts were called, turn by turn, for bench --memory-sweep --trace");
+  add_path(
+      app, "--heat", options.model.memory.heat_file,
+      "How much each expert was called of late: loaded at the start, if it is there, to read the hottest "
+      "experts first, and saved at the end");
   app.add_flag("--memory-report", options.model.memory.report,
                "Print what was read from the disk, and how good that was, after the text");
   app.add_flag("--json", options.json, "Print one JSON object at the end instead of the text");

@@ -14,6 +14,8 @@ namespace {
 
 // Some 16,000 tokens of a model of 48 layers that calls 8 experts in each; a part of kProcessBytes.
 constexpr int64_t kMostTraceBytes = int64_t{16} << 20;
+// Of saved heat: some long answers.
+constexpr double kHeatHalfLifeTokens = 4096;
 
 }  // namespace
 
@@ -89,7 +91,7 @@ Status Session::open_tiers() {
     tiered_->set_trace(&*trace_);
   }
   store_ = std::move(tiered);
-  return {};
+  return warm_up();
 }
 
 Status Session::predict_experts(const EngineOptions& engine) {
@@ -101,15 +103,52 @@ Status Session::predict_experts(const EngineOptions& engine) {
   return {};
 }
 
-Status Session::save_trace() const {
-  const std::string& path = options_.memory.trace_file;
+HeatOwner Session::heat_owner() const {
+  const ExpertSource& source = tiered_->source();
+  return {.model = fmt::format("{} ({})", spec().name, spec().architecture),
+          .n_layers = source.n_layers(),
+          .n_experts = source.n_experts()};
+}
+
+/// Reads first what was hot in the last run, if that left a file.
+Status Session::warm_up() {
+  const std::string& path = options_.memory.heat_file;
   if (path.empty()) return {};
-  if (trace_) return trace_->save(path);
+  const HeatOwner owner = heat_owner();
+  Result<Heat> saved = load_heat(path, owner);
+  if (!saved && saved.error().kind != ErrorKind::kNotFound)
+    return tl::unexpected<Error>(std::move(saved).error());
+  heat_.emplace(saved ? *std::move(saved) : Heat(owner.n_layers, owner.n_experts, kHeatHalfLifeTokens));
+  tiered_->set_heat(&*heat_);
+  if (!saved) {
+    print_note("warm-up: {} is not there yet; it will be written at the end\n", path);
+    return {};
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  tiered_->prime(*heat_);
+  ProgressLine progress("reading the hottest experts");
+  SOLI_ASSIGN_OR_RETURN(const int64_t n,
+                        tiered_->warm_up(hottest_first(*heat_),
+                                         [&](int64_t done, int64_t total) { progress.show(done, total); }));
+  print_note("warm-up: the {} hottest experts read in {:.2f} s\n", n,
+             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  return {};
+}
+
+Status Session::save_records() const {
+  const MemoryOptions& memory = options_.memory;
+  if (heat_) {
+    SOLI_RETURN_IF_ERROR(save_heat(memory.heat_file, heat_owner().model, *heat_));
+  }
+  if (!heat_ && !memory.heat_file.empty())
+    print_note("soli: --heat: all experts are in memory; nothing was loaded or saved\n");
+  if (memory.trace_file.empty()) return {};
+  if (trace_) return trace_->save(memory.trace_file);
   return fail(
       ErrorKind::kInvalidArgument,
       "--access-trace {}: all experts are in memory, so there are no turns to record; --memory with less "
       "makes some",
-      path);
+      memory.trace_file);
 }
 
 Status Session::fill_slots() {

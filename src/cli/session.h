@@ -6,6 +6,7 @@
 #include "cli/memory_plan.h"
 #include "cli/model_options.h"
 #include "engine/engine.h"
+#include "experts/heat_file.h"
 #include "experts/local_executor.h"
 #include "experts/resident_store.h"
 #include "experts/router_predictor.h"
@@ -45,8 +46,9 @@ class Session {
   /// Fills the slots of an expert memory with some experts of every layer, so that what follows is not the
   /// filling. Nothing to do where all experts are in memory.
   Status fill_slots();
-  /// Writes the file of --access-trace, if one is wanted. Fails where all experts are in memory.
-  Status save_trace() const;
+  /// Writes the files of --access-trace and --heat, where they are wanted. Fails where all experts are in
+  /// memory, and there is no trace.
+  Status save_records() const;
   /// What the expert memory did so far; null where all experts are in memory.
   std::optional<MemoryReport> memory_report() const;
   double load_seconds() const { return load_seconds_; }
@@ -55,6 +57,8 @@ class Session {
   explicit Session(const ModelOptions& options) : options_(options) {}
   Status load_model();
   Status open_tiers();
+  Status warm_up();
+  HeatOwner heat_owner() const;
   Status predict_experts(const EngineOptions& engine);
 
   const ModelOptions options_;
@@ -67,6 +71,7 @@ class Session {
   std::unique_ptr<ExpertStore> store_;
   TieredExpertStore* tiered_ = nullptr;
   std::optional<AccessTrace> trace_;  // for the memory report
+  std::optional<Heat> heat_;          // for the next run
   std::unique_ptr<RouterPredictor> predictor_;
   std::unique_ptr<LocalExecutor> executor_;
   std::unique_ptr<Engine> engine_;

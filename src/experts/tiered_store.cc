@@ -1,6 +1,7 @@
 #include "experts/tiered_store.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -48,6 +49,7 @@ TieredExpertStore::TieredExpertStore(const ModelFile& file, Runtime& runtime, co
                                   static_cast<double>(source_.n_experts())),
       wanted_slot_bytes_(options.slot_bytes),
       slot_bytes_(options.slot_bytes),
+      experts_per_token_(file.spec().router.experts_per_token),
       reads_(std::make_unique<std::atomic<int64_t>[]>(static_cast<size_t>(source_.size()))),
       counters_(static_cast<size_t>(file.spec().n_layers)) {}
 
@@ -328,6 +330,27 @@ void TieredExpertStore::finish_loads() {
   while (loader_->n_loads() > 0) {
     loader_->submit();
     if (Status status = collect(true); !status) spdlog::warn("{}", status.error().message);
+  }
+}
+
+void TieredExpertStore::prime(const Heat& heat) {
+  for (int64_t layer = 0; layer < heat.n_layers(); ++layer) {
+    std::vector<int32_t> experts;
+    std::vector<int32_t> calls;
+    int64_t n_calls = 0;
+    for (int64_t e = 0; e < heat.n_experts(); ++e) {
+      constexpr double kMost = 1 << 20;
+      const auto n = static_cast<int32_t>(std::min(kMost, std::ceil(heat.at(layer, e))));
+      if (n == 0) continue;
+      experts.push_back(static_cast<int32_t>(e));
+      calls.push_back(n);
+      n_calls += n;
+    }
+    if (experts.empty()) continue;
+    policy_->on_visit({.layer = layer,
+                       .n_tokens = std::max<int64_t>(1, n_calls / experts_per_token_),
+                       .experts = experts,
+                       .calls = calls});
   }
 }
 

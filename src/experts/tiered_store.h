@@ -46,6 +46,9 @@ class TieredExpertStore final : public ExpertStore {
   /// Returns how many it read. Fails as stream() does.
   Result<int64_t> warm_up(std::span<const ExpertNumber> experts, const LoadProgress& progress);
 
+  /// Tells the policy what was hot in an earlier run, as if that had been its last prompt.
+  void prime(const Heat& heat);
+
   /// Experts that a layer (among all layers) will be asked for at its next turn, the most likely first. What
   /// is not in memory is read ahead, as far as that pays. Engine's thread.
   void expect(int64_t layer, std::span<const int32_t> experts);
@@ -117,6 +120,7 @@ class TieredExpertStore final : public ExpertStore {
   PrefetchGate gate_;
   std::atomic<int64_t> wanted_slot_bytes_;
   int64_t slot_bytes_;
+  const int64_t experts_per_token_;
   int64_t n_steps_ = 0;
   int64_t layer_ = 0;       // of the visit, among all layers
   int64_t moe_layer_ = -1;  // the same, among those with experts

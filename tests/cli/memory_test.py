@@ -1,5 +1,6 @@
 """Models larger than their memory: the same text, what is told about it, and what is refused."""
 
+import json
 import re
 import unittest
 
@@ -106,6 +107,20 @@ class TiersTest(CliTest):
         self.check(soli("bench", DEMO, "--memory-sweep", "--trace", DEMO), ERROR, DEMO)
         self.check(soli("run", DEMO, *PROMPT, "--access-trace", folder / "none"), ERROR, "--access-trace")
         self.check(soli("bench", DEMO, "--svg", folder / "x.svg"), USAGE, "--memory-sweep")
+
+    def test_heat_is_saved_and_warms_up(self):
+        heat = self.folder() / "heat.json"
+        memory = f"{least_of(DEMO, *PROMPT) + (4 << 20)}B"
+        arguments = ["run", DEMO, *PROMPT, "--memory", memory, "--heat", heat, "--json"]
+        first = self.check(soli(*arguments), DONE, "is not there yet")
+        saved = json.loads(heat.read_text())
+        self.assertEqual((saved["format"], saved["n_layers"], saved["n_experts"]), ("soli-heat", 4, 16))
+        second = self.check(soli(*arguments, "--memory-report"), DONE, "hottest experts read")
+        self.assertEqual(first.json["tokens"], second.json["tokens"])
+        heat.write_text(heat.read_text().replace("soli-heat", "other"))
+        self.check(soli(*arguments), ERROR, heat, "format")
+        self.check(soli("run", DEMO, *PROMPT, "--heat", heat), DONE, "all experts are in memory")
+        self.check(soli("run", DEMO, *PROMPT, "--heat", DEMO), ERROR, "it is the model")
 
     def test_wrong_options(self):
         wrong = {
