@@ -109,6 +109,10 @@ class Table {
   std::map<std::string, double> row_, sums_;
 };
 
+/// Two advantages of the set in hindsight no policy can make good, so that the size of traces and caches
+/// matters: it knows which experts chance has favoured (of a uniform trace 1.8 points here, 3.1 of a trace
+/// with a third of the calls per expert), and it never holds what a visit brought (at 12 % of the Zipf trace
+/// 1.5 points with these 61 slots, 2.7 with 30).
 TEST(Policies, AutoIsNearTheBestEverywhereAndBestOverAll) {
   const std::vector<std::string> yardsticks = {"lru", "lfu", "lfu, no decay", "best static"};
   Table table;
