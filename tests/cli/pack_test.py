@@ -1,5 +1,7 @@
 """`soli pack`: packed models, in one file and over several folders, that every command takes; and damaged ones."""
 
+import os
+import re
 import subprocess
 
 from program import (
@@ -101,6 +103,16 @@ class PackTest(CliTest):
         self.assertEqual([line.split(":")[0] for line in lines], ["layer 1, expert 2", "layer 1, expert 5"])
         self.check(soli("run", packed, "-p", "x", "-n", "1"), ERROR, "layer 1, expert ", "damaged", "packed.gguf")
         self.run_ok("inspect", packed)  # reads no weights
+
+    def test_the_least_memory_that_is_named_suffices(self):
+        packed = self.folder() / "packed.gguf"
+        self.run_ok("pack", DEMO, packed)
+        run = ("run", packed, "-p", "The sea", "-n", "4", "--temp", "0", "--json")
+        outcome = self.check(soli(*run, "--memory", "8MiB"), ERROR, "at least")
+        least = int(re.search(r"at least (\d+)B", outcome.message).group(1))
+        limited = self.run_ok(*run, "--memory", f"{least}B").json
+        if "SOLI_SANITIZED" not in os.environ:
+            self.assertLessEqual(limited["peak_resident_bytes"], least)
 
     def test_what_is_refused(self):
         folder = self.folder()
