@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, then runs every test: under 25 minutes on two cores. Called by .ci/run.
-# SOLI_FUZZ_SECONDS (default 20) says how long each fuzz target runs. Logs are left in build/logs/.
+# SOLI_FUZZ_SECONDS (default 10) says how long each fuzz target runs. Logs are left in build/logs/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/stages.sh
@@ -26,5 +26,5 @@ tsan() {
 stage release release
 stage asan-ubsan asan
 stage tsan tsan
-stage fuzz fuzz "${SOLI_FUZZ_SECONDS:-20}"
+stage fuzz fuzz "${SOLI_FUZZ_SECONDS:-10}"
 summary

@@ -108,14 +108,14 @@ int64_t MemoryPlan::planned_bytes() const {
 
 Result<MemoryPlan> plan_memory(const ModelFile& file, Runtime& runtime, const EngineOptions& engine,
                                const MemoryOptions& options, const MemoryLimit& limit, int64_t n_positions,
-                               bool may_raise_rows) {
+                               int64_t longest_prompt) {
   MemoryPlan plan = {.limit = limit, .need = {}, .chunk_rows = engine.chunk_rows, .tiers = {}};
   SOLI_ASSIGN_OR_RETURN(plan.need, count_memory_need(file, runtime, engine, n_positions));
   if (plan.need.total() <= limit.bytes && !options.force_tiers) return plan;
   if (!file.spec().is_moe()) return too_small(limit, plan.need.total(), plan.need.description());
   SOLI_ASSIGN_OR_RETURN(plan.tiers, plan_tiers(file, runtime, engine, options, plan));
   EngineOptions longer = engine;
-  while (may_raise_rows && plan.chunk_rows < std::min(n_positions, kMostRows)) {
+  while (plan.chunk_rows < std::min(longest_prompt, kMostRows)) {
     longer.chunk_rows = std::min(2 * plan.chunk_rows, kMostRows);
     SOLI_ASSIGN_OR_RETURN(const MemoryNeed need, count_memory_need(file, runtime, longer, n_positions));
     if (need.total() - plan.need.total() > plan.tiers->slot_bytes / kRowsShare) break;

@@ -34,12 +34,12 @@ struct MemoryPlan {
   int64_t planned_bytes() const;
 };
 
-/// Plans for `n_positions` of keys and values. Where experts do not fit and `may_raise_rows`, steps become
-/// longer than engine.chunk_rows for prompts that are: a chunk reads each expert once. Measures the disk
-/// where that is asked for. Fails with kLimit, naming the least that would fit.
+/// Plans for `n_positions` of keys and values. Where experts do not fit, steps become longer than
+/// engine.chunk_rows for prompts of `longest_prompt` tokens, as memory allows: a chunk reads each expert
+/// once. Measures the disk where that is asked for. Fails with kLimit, naming the least that would fit.
 Result<MemoryPlan> plan_memory(const ModelFile& file, Runtime& runtime, const EngineOptions& engine,
                                const MemoryOptions& options, const MemoryLimit& limit, int64_t n_positions,
-                               bool may_raise_rows);
+                               int64_t longest_prompt);
 
 /// One or two lines for people.
 std::string describe(const MemoryPlan& plan, const MemoryOptions& options);

@@ -81,14 +81,15 @@ Status check_output_files(const RunOptions& options, const Session& session) {
   return {};
 }
 
-/// Loads for one sequence of so many positions.
-Status load(Session& session, const RunOptions& options, int64_t n_positions, RouterObserver* observer) {
+/// Loads for one sequence of so many positions, of which so many may be read at once.
+Status load(Session& session, const RunOptions& options, int64_t n_positions, int64_t longest_prompt,
+            RouterObserver* observer) {
   EngineOptions engine = session.options().engine;
   engine.max_sequences = 1;
   engine.max_logit_rows = 1;
   engine.max_experts_per_token = options.experts_per_token;
   engine.hooks.observer = observer;
-  return session.load(engine, n_positions);
+  return session.load(engine, n_positions, longest_prompt);
 }
 
 int64_t positions_needed(const Session& session, const RunOptions& options, int64_t n_prompt) {
@@ -104,8 +105,9 @@ Result<int> run_once(const RunOptions& options, const std::string& text) {
   SOLI_RETURN_IF_ERROR(check_policy(session->spec(), options.experts_per_token));
   std::optional<ActivationRecorder> recorder;
   if (options.wants_routing()) recorder.emplace();
-  const int64_t n_positions = positions_needed(*session, options, static_cast<int64_t>(prompt.size()));
-  SOLI_RETURN_IF_ERROR(load(*session, options, n_positions, recorder ? &*recorder : nullptr));
+  const auto n_prompt = static_cast<int64_t>(prompt.size());
+  const int64_t n_positions = positions_needed(*session, options, n_prompt);
+  SOLI_RETURN_IF_ERROR(load(*session, options, n_positions, n_prompt, recorder ? &*recorder : nullptr));
 
   const InterruptGuard interrupt(InterruptGuard::Second::kEndsProcess);
   SOLI_ASSIGN_OR_RETURN(const Tokenizer* const tokenizer, session->tokenizer());
@@ -144,7 +146,8 @@ Result<int> run_interactive(const RunOptions& options) {
   }
   SOLI_RETURN_IF_ERROR(check_policy(session->spec(), options.experts_per_token));
   ActivationRecorder recorder;
-  SOLI_RETURN_IF_ERROR(load(*session, options, session->context_length(), &recorder));
+  const int64_t context = session->context_length();
+  SOLI_RETURN_IF_ERROR(load(*session, options, context, context, &recorder));
   SOLI_ASSIGN_OR_RETURN(const int status, Interactive(*session, options, recorder, std::move(chat)).run());
   SOLI_RETURN_IF_ERROR(session->save_records());
   return status;

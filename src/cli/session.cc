@@ -46,11 +46,11 @@ Result<const Tokenizer*> Session::tokenizer() {
   return tokenizer_.get();
 }
 
-Status Session::load(EngineOptions engine, int64_t n_positions) {
+Status Session::load(EngineOptions engine, int64_t n_positions, int64_t longest_prompt) {
   SOLI_CHECK(model_ == nullptr, "a session loads once");
   const auto begin = std::chrono::steady_clock::now();
   SOLI_ASSIGN_OR_RETURN(plan_, plan_memory(*file_, *runtime_, engine, options_.memory, limit_, n_positions,
-                                           !options_.chunk_rows_given));
+                                           options_.chunk_rows_given ? 0 : longest_prompt));
   engine.chunk_rows = plan_.chunk_rows;
   print_note("{}", describe(plan_, options_.memory));
   SOLI_RETURN_IF_ERROR(runtime_->budget().charge("program", plan_.need.process));

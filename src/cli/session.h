@@ -35,9 +35,12 @@ class Session {
   Result<const Tokenizer*> tokenizer();
 
   /// Loads the weights and makes the engine. `engine` begins as a copy of options().engine. `n_positions` as
-  /// in count_memory_need. Fails with kLimit where the memory limit is too small, naming the least that would
-  /// fit.
-  Status load(EngineOptions engine, int64_t n_positions);
+  /// in count_memory_need; `longest_prompt` are those that may be read at once, else all of them. Fails with
+  /// kLimit where the memory limit is too small, naming the least that would fit.
+  Status load(EngineOptions engine, int64_t n_positions, int64_t longest_prompt);
+  Status load(const EngineOptions& engine, int64_t n_positions) {
+    return load(engine, n_positions, n_positions);
+  }
   Engine& engine() { return *engine_; }
   const ExpertStore& experts() const { return *store_; }
   /// The same where not all experts are in memory, or null.

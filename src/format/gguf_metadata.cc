@@ -230,7 +230,7 @@ Result<std::vector<uint64_t>> GgufMetadata::get_uint64s(std::string_view key) co
   SOLI_ASSIGN_OR_RETURN(const GgufValue* value, require_array(key, kWanted));
   if (value->element != GgufType::kUint64) return wrong_type(key, *value, kWanted);
   std::vector<uint64_t> out(value->count);
-  std::memcpy(out.data(), value->bytes.data(), value->bytes.size());
+  if (!out.empty()) std::memcpy(out.data(), value->bytes.data(), value->bytes.size());
   return out;
 }
 
