@@ -133,6 +133,11 @@ class ModelSweep {
 /// The beginning of a text, or random tokens.
 Result<std::vector<int32_t>> sweep_prompt(Session& session, const BenchOptions& options) {
   constexpr int64_t kPromptTokens = 64;
+  if (options.generate < 2) {
+    return fail(ErrorKind::kInvalidArgument,
+                "--generate {}: --memory-sweep measures from the first token to the last, and needs 2",
+                options.generate);
+  }
   const int64_t n = std::min(kPromptTokens, session.context_length() - options.generate);
   if (n < 1) {
     return fail(ErrorKind::kInvalidArgument, "--generate {}: the context has room for {} (-c)",

@@ -23,6 +23,13 @@ std::vector<int32_t> ordinary_tokens(Session& session) {
   return ids;
 }
 
+std::vector<int32_t> draw_tokens(const std::vector<int32_t>& ordinary, int64_t n, uint64_t number) {
+  Rng rng(hash_u64(kSeed + number));
+  std::vector<int32_t> tokens(static_cast<size_t>(n));
+  for (int32_t& token : tokens) token = ordinary[rng.next_below(ordinary.size())];
+  return tokens;
+}
+
 Request make_request(std::vector<int32_t> prompt, int64_t max_new_tokens) {
   return {.prompt = std::move(prompt), .max_new_tokens = max_new_tokens, .sampling = {.temperature = 0}};
 }
@@ -32,11 +39,7 @@ tl::unexpected<Error> interrupted() { return fail(ErrorKind::kCancelled, "interr
 }  // namespace
 
 std::vector<int32_t> random_tokens(Session& session, int64_t n) {
-  const std::vector<int32_t> ordinary = ordinary_tokens(session);
-  Rng rng(kSeed);
-  std::vector<int32_t> tokens(static_cast<size_t>(n));
-  for (int32_t& token : tokens) token = ordinary[rng.next_below(ordinary.size())];
-  return tokens;
+  return draw_tokens(ordinary_tokens(session), n, 0);
 }
 
 DecodeBatch::~DecodeBatch() {
@@ -93,10 +96,7 @@ Workbench::Workbench(Session& session, const InterruptGuard& interrupt)
     : engine_(session.engine()), interrupt_(interrupt), tokens_(ordinary_tokens(session)) {}
 
 std::vector<int32_t> Workbench::random_prompt(int64_t n_tokens, uint64_t number) const {
-  Rng rng(hash_u64(kSeed + number));
-  std::vector<int32_t> prompt(static_cast<size_t>(n_tokens));
-  for (int32_t& token : prompt) token = tokens_[rng.next_below(tokens_.size())];
-  return prompt;
+  return draw_tokens(tokens_, n_tokens, number);
 }
 
 Result<double> Workbench::prefill(int64_t n_tokens) {

@@ -20,10 +20,10 @@ void TieredExpertStore::resolve_expected() {
   int64_t n_predicted = 0;
   int64_t n_called = 0;
   std::erase_if(expected_, [&](const Expected& expected) {
-    const bool is_due = moe_layer_of(expected.expert) == moe_layer_;
-    if (!is_due && moe_layer_of(expected.expert) > moe_layer_) return false;
+    const int64_t turn = moe_layer_of(expected.expert);
+    if (turn > moe_layer_) return false;
     const bool called = group_of(expected.expert) >= 0;
-    n_predicted += is_due ? 1 : 0;
+    n_predicted += turn == moe_layer_ ? 1 : 0;
     n_called += called ? 1 : 0;
     if (expected.requested && called) {
       counted_.demanded_bytes += expected.bytes;

@@ -11,9 +11,8 @@
 
 namespace soli {
 
-/// The three matrices of an expert of a packed file, whose extent lies at `data` (null: not
-/// read yet). Fails with
-/// kUnsupported for a weight type without kernels.
+/// The three matrices of an expert of a packed file, whose extent lies at `data` (null: not read yet). Fails
+/// with kUnsupported for a weight type without kernels.
 Result<std::array<PackedMatrix, kExpertMatrices>> matrices_of_extent(const ModelFile& file,
                                                                      const kernels::KernelTable& kernels,
                                                                      int64_t layer, int64_t expert,

@@ -107,6 +107,7 @@ class TiersTest(CliTest):
         self.check(soli("bench", DEMO, "--memory-sweep", "--trace", DEMO), ERROR, DEMO)
         self.check(soli("run", DEMO, *PROMPT, "--access-trace", folder / "none"), ERROR, "--access-trace")
         self.check(soli("bench", DEMO, "--svg", folder / "x.svg"), USAGE, "--memory-sweep")
+        self.check(soli("bench", DEMO, "--memory-sweep", "--generate", "1"), ERROR, "--generate 1", "needs 2")
 
     def test_heat_is_saved_and_warms_up(self):
         heat = self.folder() / "heat.json"
