@@ -18,6 +18,15 @@ SchedulerLimits scheduler_limits(const EngineOptions& options) {
           .max_logit_rows = options.max_logit_rows};
 }
 
+/// What a client wants to know of the event's token, by the logits that belong to it.
+void add_detail(StreamEvent& event, Detail detail, int64_t n_top, std::span<const float> logits) {
+  if (detail == Detail::kLogits) event.logits.assign(logits.begin(), logits.end());
+  if (detail == Detail::kLogprob || detail == Detail::kTopLogprobs) {
+    event.logprob = log_probability(logits, event.token);
+  }
+  if (detail == Detail::kTopLogprobs) event.top_logprobs = top_log_probabilities(logits, n_top);
+}
+
 int64_t effective_context(const ModelSpec& spec, const EngineOptions& options) {
   return options.context_length == 0 ? spec.context_length : options.context_length;
 }
@@ -78,6 +87,10 @@ Status Engine::validate(const Request& request) const {
   }
   if (request.adapter != -1)
     return fail(ErrorKind::kInvalidArgument, "adapter {} is not loaded", request.adapter);
+  if (request.n_top_logprobs < 0) {
+    return fail(ErrorKind::kInvalidArgument, "top logprobs: {} is not allowed; 0 or more",
+                request.n_top_logprobs);
+  }
   SOLI_RETURN_IF_ERROR(request.sampling.validate());
   return validate(request.policy);
 }
@@ -157,23 +170,21 @@ void Engine::find_outcome(const PlannedRows& part, std::span<const BatchRow> row
 void Engine::deliver_prompt_row(Sequence& sequence, int64_t position, std::span<const float> logits) {
   const Detail detail = sequence.request.prompt_detail;
   if (detail == Detail::kNone) return;
-  const auto deliver = [&](int64_t at, std::optional<double> logprob, std::vector<float> values) {
+  const auto deliver = [&](int64_t at, Detail of_token) {
     if (at != sequence.n_prompt_delivered || at >= sequence.n_prompt()) return;
     ++sequence.n_prompt_delivered;
-    sequence.stream->push({.kind = StreamEvent::Kind::kPromptToken,
-                           .token = sequence.tokens[static_cast<size_t>(at)],
-                           .position = at,
-                           .logprob = logprob,
-                           .logits = std::move(values)});
+    StreamEvent event = {.kind = StreamEvent::Kind::kPromptToken,
+                         .token = sequence.tokens[static_cast<size_t>(at)],
+                         .position = at};
+    add_detail(event, of_token, sequence.request.n_top_logprobs, logits);
+    sequence.stream->push(std::move(event));
   };
   if (detail == Detail::kLogits) {
-    deliver(position, {}, {logits.begin(), logits.end()});
+    deliver(position, detail);
     return;
   }
-  deliver(0, {}, {});
-  if (position + 1 < sequence.n_prompt()) {
-    deliver(position + 1, log_probability(logits, sequence.tokens[static_cast<size_t>(position) + 1]), {});
-  }
+  deliver(0, Detail::kNone);
+  deliver(position + 1, detail);
 }
 
 void Engine::draw_token(Sequence& sequence, std::span<const float> logits, Scheduler::Outcome& outcome) {
@@ -188,8 +199,7 @@ void Engine::draw_token(Sequence& sequence, std::span<const float> logits, Sched
   }
   const int32_t token = sequence.sampler.sample(logits, sequence.tokens);
   StreamEvent event = {.kind = StreamEvent::Kind::kToken, .token = token, .position = sequence.n_tokens()};
-  if (request.generated_detail == Detail::kLogprob) event.logprob = log_probability(logits, token);
-  if (request.generated_detail == Detail::kLogits) event.logits.assign(logits.begin(), logits.end());
+  add_detail(event, request.generated_detail, request.n_top_logprobs, logits);
   sequence.stream->push(std::move(event));
   outcome.new_tokens.push_back(token);
   const auto& ends = request.end_tokens;

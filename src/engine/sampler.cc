@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -39,6 +40,25 @@ float penalised(float logit, double penalty) {
   return finite(value > 0 ? value / penalty : value * penalty);
 }
 
+/// ln of the softmax of one row of logits.
+class LogSoftmax {
+ public:
+  explicit LogSoftmax(std::span<const float> logits)
+      : largest_(static_cast<double>(*std::max_element(logits.begin(), logits.end()))) {
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest_);
+    log_sum_ = std::log(sum);
+  }
+  double of(float logit) const { return static_cast<double>(logit) - largest_ - log_sum_; }
+
+ private:
+  double largest_;
+  double log_sum_ = 0;
+};
+
+/// Beyond it a shift of a logit has no further effect worth the name.
+constexpr double kMaxShift = 1e6;
+
 Status check_range(const char* name, double value, double least, double most) {
   if (value >= least && value <= most) return {};
   return fail(ErrorKind::kInvalidArgument, "{} is {}; allowed is {} to {}", name, value, least, most);
@@ -63,12 +83,23 @@ Status SamplingParams::validate() const {
     return fail(ErrorKind::kInvalidArgument, "repeat_penalty is {}; allowed is above 0, and finite",
                 repeat_penalty);
   }
+  SOLI_RETURN_IF_ERROR(check_range("frequency_penalty", frequency_penalty, -kMaxShift, kMaxShift));
+  SOLI_RETURN_IF_ERROR(check_range("presence_penalty", presence_penalty, -kMaxShift, kMaxShift));
+  for (const LogitBias& entry : logit_bias) {
+    SOLI_RETURN_IF_ERROR(check_range("logit_bias", entry.bias, -kMaxShift, kMaxShift));
+  }
   return check_not_negative("repeat_last_n", repeat_last_n);
 }
 
 int32_t Sampler::sample(std::span<const float> logits, std::span<const int32_t> recent) {
   SOLI_CHECK(!logits.empty());
-  if (params_.temperature == 0 && params_.repeat_penalty == 1) {
+  const int32_t token = choose(logits, recent);
+  if (counts_draws()) ++n_drawn_[token];
+  return token;
+}
+
+int32_t Sampler::choose(std::span<const float> logits, std::span<const int32_t> recent) {
+  if (params_.temperature == 0 && takes_logits_as_they_are()) {
     const int32_t best = argmax(logits);
     // At the ends of the range, others may count as much.
     if (std::abs(logits[static_cast<size_t>(best)]) < std::numeric_limits<float>::max()) return best;
@@ -94,12 +125,37 @@ void Sampler::fill_candidates(std::span<const float> logits, std::span<const int
   for (size_t i = 0; i < logits.size(); ++i) {
     candidates_[i] = {static_cast<int32_t>(i), finite(static_cast<double>(logits[i])), 0};
   }
+  add_bias();
+  penalise_repeats(recent);
+  penalise_draws();
+}
+
+void Sampler::add_bias() {
+  for (const LogitBias& entry : params_.logit_bias) {
+    if (entry.token < 0 || static_cast<size_t>(entry.token) >= candidates_.size()) continue;
+    float& logit = candidates_[static_cast<size_t>(entry.token)].logit;
+    logit = finite(static_cast<double>(logit) + entry.bias);
+  }
+}
+
+void Sampler::penalise_repeats(std::span<const int32_t> recent) {
+  if (params_.repeat_penalty == 1) return;
   const size_t n_penalised = std::min(recent.size(), static_cast<size_t>(params_.repeat_last_n));
-  for (const int32_t token : recent.last(n_penalised)) {
-    if (token < 0 || static_cast<size_t>(token) >= logits.size()) continue;
-    // From the raw logit, so that a token that occurs twice is penalised once.
-    candidates_[static_cast<size_t>(token)].logit =
-        penalised(logits[static_cast<size_t>(token)], params_.repeat_penalty);
+  // A token that occurs twice is penalised once.
+  distinct_.assign(recent.end() - static_cast<std::ptrdiff_t>(n_penalised), recent.end());
+  std::sort(distinct_.begin(), distinct_.end());
+  distinct_.erase(std::unique(distinct_.begin(), distinct_.end()), distinct_.end());
+  for (const int32_t token : distinct_) {
+    if (token < 0 || static_cast<size_t>(token) >= candidates_.size()) continue;
+    float& logit = candidates_[static_cast<size_t>(token)].logit;
+    logit = penalised(logit, params_.repeat_penalty);
+  }
+}
+
+void Sampler::penalise_draws() {
+  for (const auto& [token, n] : n_drawn_) {
+    float& logit = candidates_[static_cast<size_t>(token)].logit;
+    logit = finite(static_cast<double>(logit) - n * params_.frequency_penalty - params_.presence_penalty);
   }
 }
 
@@ -166,10 +222,24 @@ int32_t argmax(std::span<const float> logits) {
 double log_probability(std::span<const float> logits, int32_t token) {
   SOLI_CHECK(token >= 0 && static_cast<size_t>(token) < logits.size(), "token {} of {}", token,
              logits.size());
-  const auto largest = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
-  return static_cast<double>(logits[static_cast<size_t>(token)]) - largest - std::log(sum);
+  return LogSoftmax(logits).of(logits[static_cast<size_t>(token)]);
+}
+
+std::vector<TokenLogprob> top_log_probabilities(std::span<const float> logits, int64_t n) {
+  if (logits.empty() || n <= 0) return {};
+  const auto better = [&](int32_t a, int32_t b) {
+    const float x = finite(static_cast<double>(logits[static_cast<size_t>(a)]));
+    const float y = finite(static_cast<double>(logits[static_cast<size_t>(b)]));
+    return x != y ? x > y : a < b;
+  };
+  std::vector<int32_t> best(std::min(logits.size(), static_cast<size_t>(n)));
+  std::vector<int32_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::partial_sort_copy(ids.begin(), ids.end(), best.begin(), best.end(), better);
+  const LogSoftmax softmax(logits);
+  std::vector<TokenLogprob> top;
+  for (const int32_t id : best) top.push_back({id, softmax.of(logits[static_cast<size_t>(id)])});
+  return top;
 }
 
 }  // namespace soli

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -9,15 +10,26 @@
 
 namespace soli {
 
-/// How the next token is drawn from logits. The order is that of llama.cpp: penalty, top-k, top-p, min-p,
-/// temperature.
+/// What is added to the logit of one token.
+struct LogitBias {
+  int32_t token = 0;
+  double bias = 0;
+
+  bool operator==(const LogitBias&) const = default;
+};
+
+/// How the next token is drawn from logits. The order is that of llama.cpp: bias, penalties, top-k, top-p,
+/// min-p, temperature.
 struct SamplingParams {
-  double temperature = 0.8;    // 0: the most likely token, the lower id on a tie
-  int64_t top_k = 40;          // keep the k most likely; 0: all
-  double top_p = 0.95;         // keep the smallest set whose probabilities sum to at least p; 1: all
-  double min_p = 0.05;         // keep tokens with at least this share of the best one's probability; 0: all
-  double repeat_penalty = 1;   // divides positive and multiplies negative logits of recent tokens; 1: off
-  int64_t repeat_last_n = 64;  // how many recent tokens are penalised; 0: none
+  double temperature = 0.8;      // 0: the most likely token, the lower id on a tie
+  int64_t top_k = 40;            // keep the k most likely; 0: all
+  double top_p = 0.95;           // keep the smallest set whose probabilities sum to at least p; 1: all
+  double min_p = 0.05;           // keep tokens with at least this share of the best one's probability; 0: all
+  double repeat_penalty = 1;     // divides positive and multiplies negative logits of recent tokens; 1: off
+  int64_t repeat_last_n = 64;    // how many recent tokens are penalised; 0: none
+  double frequency_penalty = 0;  // taken off the logit of a drawn token, once for each time it was drawn
+  double presence_penalty = 0;   // taken off the logit of every token that was drawn
+  std::vector<LogitBias> logit_bias = {};  // one for each token; those outside the vocabulary do nothing
   uint64_t seed = 0;
 
   /// Fails with kInvalidArgument, naming the parameter, its value and what is allowed.
@@ -25,7 +37,7 @@ struct SamplingParams {
 };
 
 /// Draws the tokens of one sequence. Deterministic for a seed: the n-th draw depends on the seed, n and the
-/// logits only.
+/// logits only, and with a penalty on the tokens before it.
 class Sampler {
  public:
   explicit Sampler(const SamplingParams& params) : params_(params), rng_(params.seed) {}
@@ -42,7 +54,15 @@ class Sampler {
   };
   static bool better(const Candidate& a, const Candidate& b);
 
+  bool counts_draws() const { return params_.frequency_penalty != 0 || params_.presence_penalty != 0; }
+  bool takes_logits_as_they_are() const {
+    return params_.repeat_penalty == 1 && params_.logit_bias.empty() && !counts_draws();
+  }
+  int32_t choose(std::span<const float> logits, std::span<const int32_t> recent);
   void fill_candidates(std::span<const float> logits, std::span<const int32_t> recent);
+  void add_bias();
+  void penalise_repeats(std::span<const int32_t> recent);
+  void penalise_draws();
   void keep_top_k();
   void keep_top_p();
   void weigh(float best_logit, double temperature);
@@ -50,7 +70,9 @@ class Sampler {
 
   SamplingParams params_;
   Rng rng_;
-  std::vector<Candidate> candidates_;  // those still in play
+  std::vector<Candidate> candidates_;            // those still in play
+  std::unordered_map<int32_t, double> n_drawn_;  // of each token; empty where no penalty asks
+  std::vector<int32_t> distinct_;                // of the recent tokens
 };
 
 /// The id of the largest logit, the lower id on a tie.
@@ -58,5 +80,17 @@ int32_t argmax(std::span<const float> logits);
 
 /// ln of the softmax of logits[token], in double precision.
 double log_probability(std::span<const float> logits, int32_t token);
+
+/// A token and ln of its probability.
+struct TokenLogprob {
+  int32_t token = 0;
+  double logprob = 0;
+
+  bool operator==(const TokenLogprob&) const = default;
+};
+
+/// The n most likely tokens, or all if there are fewer, the best first, the lower id on a tie. The numbers
+/// are those of log_probability(), bit for bit.
+std::vector<TokenLogprob> top_log_probabilities(std::span<const float> logits, int64_t n);
 
 }  // namespace soli

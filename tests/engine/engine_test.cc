@@ -96,6 +96,34 @@ TEST(Engine, PromptLogprobsAreThoseOfTheLogits) {
   }
 }
 
+TEST(Engine, TopLogprobsAreThoseOfTheLogits) {
+  LoadedEngine loaded = load_olmoe({.chunk_rows = 3});
+  Request request = greedy_with_logits({5, 60, 7, 8, 90}, 4);
+  const Answer logits = run_together(*loaded.engine, {request}).front();
+  request.prompt_detail = request.generated_detail = Detail::kTopLogprobs;
+  request.n_top_logprobs = 3;
+  const auto stream = loaded.engine->submit(request).value();
+  while (loaded.engine->step()) {
+  }
+  for (size_t i = 0; i < 9; ++i) {
+    const StreamEvent event = stream->pop();
+    EXPECT_EQ(event.position, static_cast<int64_t>(i));
+    if (i == 0) {
+      EXPECT_TRUE(!event.logprob && event.top_logprobs.empty()) << "nothing stands before it";
+      continue;
+    }
+    // The logits after the token before; those of the last prompt token are delivered twice.
+    const std::vector<float>& row = logits.logits[i < 5 ? i - 1 : i];
+    EXPECT_EQ(event.logprob, log_probability(row, event.token));
+    EXPECT_EQ(event.top_logprobs, top_log_probabilities(row, 3));
+    if (i >= 5) {
+      EXPECT_EQ(event.top_logprobs.front().token, event.token);
+    }
+  }
+  request.n_top_logprobs = -1;
+  EXPECT_THAT(refusal(*loaded.engine, request), HasSubstr("top logprobs: -1"));
+}
+
 TEST(Engine, AClientThatLeavesFreesItsRowAndDisturbsNobody) {
   LoadedEngine loaded = load_olmoe();
   const Request request = {.prompt = {1, 2, 3}, .max_new_tokens = 30, .sampling = {.temperature = 0}};

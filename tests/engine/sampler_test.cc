@@ -146,6 +146,42 @@ TEST(Sampler, PenaltyLooksAtTheLastTokensOnly) {
   EXPECT_EQ(Sampler(params).sample(logits, std::vector<int32_t>{0}), 0);
 }
 
+TEST(Sampler, BiasIsAddedToALogit) {
+  SamplingParams params = plain();
+  params.logit_bias = {{.token = 1, .bias = std::log(3)}, {.token = 7, .bias = 5}, {.token = -1, .bias = 5}};
+  expect_shares(shares(params, logits_of({0.5, 0.25, 0.25})), {0.5 / 1.5, 0.75 / 1.5, 0.25 / 1.5});
+  params.temperature = 0;
+  params.logit_bias = {{.token = 2, .bias = 100}};
+  EXPECT_EQ(Sampler(params).sample(std::vector<float>{4, 3, -50}, {}), 2);
+  params.logit_bias = {{.token = 0, .bias = -100}};
+  EXPECT_EQ(Sampler(params).sample(std::vector<float>{4, 3, -50}, {}), 1);
+}
+
+/// Draws at temperature 0 with these logits, each draw knowing those before it.
+std::vector<int32_t> greedy_draws(const SamplingParams& params, const std::vector<float>& logits, int n) {
+  Sampler sampler(params);
+  std::vector<int32_t> tokens = {0, 0, 0};  // a prompt, which these penalties do not look at
+  for (int i = 0; i < n; ++i) tokens.push_back(sampler.sample(logits, tokens));
+  return {tokens.begin() + 3, tokens.end()};
+}
+
+TEST(Sampler, FrequencyPenaltyCountsEveryDraw) {
+  SamplingParams params = plain();
+  params.temperature = 0;
+  params.frequency_penalty = 1;
+  // 4 3 2.5 -> 3 3 2.5 -> 2 3 2.5 -> 2 2 2.5 -> 2 2 1.5 -> 1 2 1.5
+  EXPECT_THAT(greedy_draws(params, {4, 3, 2.5F}, 6), testing::ElementsAre(0, 0, 1, 2, 0, 1));
+  params.frequency_penalty = -1;
+  EXPECT_THAT(greedy_draws(params, {4, 3, 2.5F}, 3), testing::ElementsAre(0, 0, 0));
+}
+
+TEST(Sampler, PresencePenaltyCountsOnce) {
+  SamplingParams params = plain();
+  params.temperature = 0;
+  params.presence_penalty = 1.25;  // 4 3 2.5 -> 2.75 3 2.5 -> 2.75 1.75 2.5 -> the same from here on
+  EXPECT_THAT(greedy_draws(params, {4, 3, 2.5F}, 4), testing::ElementsAre(0, 1, 0, 0));
+}
+
 TEST(Sampler, IgnoresRecentTokensOutsideTheVocabulary) {
   SamplingParams params = plain();
   params.repeat_penalty = 2;
@@ -213,6 +249,11 @@ TEST(Sampler, RefusesParametersThatMakeNoSense) {
     const Status status = params.validate();
     return status ? std::string("accepted") : status.error().message;
   };
+  for (const double bad : {kNan, kInfinity, -1e7}) {
+    EXPECT_THAT(message([&](auto& p) { p.frequency_penalty = bad; }), HasSubstr("frequency_penalty is "));
+    EXPECT_THAT(message([&](auto& p) { p.presence_penalty = bad; }), HasSubstr("presence_penalty is "));
+    EXPECT_THAT(message([&](auto& p) { p.logit_bias = {{3, bad}}; }), HasSubstr("logit_bias is "));
+  }
   for (const double bad : {kNan, kInfinity, -0.5}) {
     EXPECT_THAT(message([&](auto& p) { p.temperature = bad; }), HasSubstr("temperature is "));
     EXPECT_THAT(message([&](auto& p) { p.top_p = bad; }), HasSubstr("top_p is "));
@@ -255,6 +296,18 @@ TEST(LogProbability, IsTheLogOfTheSoftmax) {
   EXPECT_EQ(log_probability(std::vector<float>{123}, 0), 0);
   EXPECT_NEAR(log_probability(std::vector<float>{3e38F, 3e38F}, 1), -std::log(2), 1e-12);
   EXPECT_NEAR(log_probability(std::vector<float>{0, 1000}, 0), -1000, 1e-9);
+}
+
+TEST(TopLogProbabilities, AreTheBestInOrderWithTheSameNumbers) {
+  const std::vector<float> logits = {1, 3, -2, 3, 0.5F};
+  const std::vector<TokenLogprob> top = top_log_probabilities(logits, 3);
+  ASSERT_EQ(top.size(), 3U);
+  EXPECT_EQ(top[0].token, 1) << "the lower id on a tie";
+  EXPECT_EQ(top[1].token, 3);
+  EXPECT_EQ(top[2].token, 0);
+  for (const TokenLogprob& entry : top) EXPECT_EQ(entry.logprob, log_probability(logits, entry.token));
+  EXPECT_EQ(top_log_probabilities(logits, 100).size(), logits.size());
+  EXPECT_TRUE(top_log_probabilities(logits, 0).empty());
 }
 
 }  // namespace
