@@ -4,8 +4,8 @@
 #   scripts/setup.sh run     what the program needs (scripts/demo.sh)
 #   scripts/setup.sh test    that, and what the tests need (scripts/test.sh)
 #
-# Made for and tested on Debian 12. On Ubuntu 24.04 the names below are the same except for the version in
-# libclang-rt-<version>-dev (18 there); that is untested.
+# Made for and tested on Debian 12. On Ubuntu 24.04 the names below are the same except for the versions of clang's
+# run-time and of Boost; that is untested.
 set -euo pipefail
 
 run_packages=(
@@ -18,6 +18,8 @@ run_packages=(
   libhwloc-dev                      # topology of the machine
   liburing-dev                      # many reads at a time
   libxxhash-dev                     # checksums of packed experts
+  libtomlplusplus-dev               # configuration files
+  prometheus-cpp-dev                # metrics
 )
 test_packages=(
   libgtest-dev libgmock-dev  # unit tests
@@ -25,18 +27,23 @@ test_packages=(
   python3 python3-numpy      # lint tests, independent recounts of what soli prints
   python3-jinja2             # what chat templates are compared with
   xz-utils                   # unpacks the golden vocabularies
+  prometheus                 # promtool, which reads the metrics
+  curl                       # a client
   clang clang-format clang-tidy
 )
 
+is_ubuntu_24() {
+  (. /etc/os-release && [[ "${ID:-} ${VERSION_ID:-}" == "ubuntu 24.04" ]])
+}
+
+# Asio and Beast, headers only. Debian's libboost-dev is too old.
+boost_package() {
+  if is_ubuntu_24; then echo libboost-dev; else echo libboost1.81-dev; fi
+}
+
 # The sanitizer and libFuzzer run-times of clang are a package of their own, named after clang's version.
 clang_runtime_package() {
-  local id version
-  id=$(. /etc/os-release && echo "${ID:-}")
-  version=$(. /etc/os-release && echo "${VERSION_ID:-}")
-  case "$id $version" in
-    "ubuntu 24.04") echo libclang-rt-18-dev ;;
-    *) echo libclang-rt-14-dev ;;
-  esac
+  if is_ubuntu_24; then echo libclang-rt-18-dev; else echo libclang-rt-14-dev; fi
 }
 
 is_installed() {
@@ -44,8 +51,8 @@ is_installed() {
 }
 
 case "${1:-}" in
-  run) packages=("${run_packages[@]}") ;;
-  test) packages=("${run_packages[@]}" "${test_packages[@]}" "$(clang_runtime_package)") ;;
+  run) packages=("${run_packages[@]}" "$(boost_package)") ;;
+  test) packages=("${run_packages[@]}" "$(boost_package)" "${test_packages[@]}" "$(clang_runtime_package)") ;;
   *) echo "usage: scripts/setup.sh run|test" >&2; exit 2 ;;
 esac
 
