@@ -44,16 +44,7 @@ Result<std::vector<int32_t>> Chat::prompt_with(const std::string& message) const
   ChatInputs inputs = inputs_;
   inputs.messages.push_back(message_of("user", message));
   SOLI_ASSIGN_OR_RETURN(const std::string text, template_.render(inputs));
-  SOLI_ASSIGN_OR_RETURN(std::vector<int32_t> tokens,
-                        tokenizer_->encode(text, {.add_special = false, .parse_special = true}));
-  const std::optional<int32_t> bos = tokenizer_->bos();
-  if (tokenizer_->adds_bos() && bos && (tokens.empty() || tokens.front() != *bos)) {
-    tokens.insert(tokens.begin(), *bos);
-  }
-  if (tokens.empty()) {
-    return fail(ErrorKind::kInvalidArgument, "the chat template makes an empty prompt of the conversation");
-  }
-  return tokens;
+  return encode_conversation(*tokenizer_, text);
 }
 
 void Chat::add(const std::string& message, const std::string& answer) {

@@ -51,11 +51,6 @@ Status add_variable(ChatInputs& inputs, const std::string& assignment) {
   return {};
 }
 
-void set_special_tokens(ChatInputs& inputs, const Tokenizer& tokenizer) {
-  if (tokenizer.bos()) inputs.bos_token = tokenizer.token_text(*tokenizer.bos());
-  if (tokenizer.eos()) inputs.eos_token = tokenizer.token_text(*tokenizer.eos());
-}
-
 Result<ChatTemplate> read_template(const std::string& path) {
   SOLI_ASSIGN_OR_RETURN(const std::string source, read_text(path, jinja::kMaxSourceBytes));
   Result<ChatTemplate> chat_template = ChatTemplate::parse(source);
@@ -64,11 +59,7 @@ Result<ChatTemplate> read_template(const std::string& path) {
 }
 
 Result<ChatTemplate> template_of(const Tokenizer& tokenizer, const std::string& model, bool with_tools) {
-  const ChatTemplateText* found = nullptr;
-  for (const ChatTemplateText& candidate : tokenizer.chat_templates()) {
-    if (candidate.name == "default" && found == nullptr) found = &candidate;
-    if (candidate.name == "tool_use" && with_tools) found = &candidate;
-  }
+  const ChatTemplateText* const found = find_chat_template(tokenizer, with_tools);
   if (found == nullptr) {
     return fail(ErrorKind::kNotFound, "{}: the model carries no chat template; --template FILE gives one",
                 model);

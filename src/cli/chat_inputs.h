@@ -4,8 +4,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "format/chat_template.h"
-#include "format/tokenizer.h"
+#include "format/conversation.h"
 
 namespace CLI {
 class App;
@@ -28,14 +27,10 @@ CLI::Option* add_variables(CLI::App& app, std::vector<std::string>& assignments)
 /// "name=value": the value is JSON, or a text where it is none. Fails with kInvalidArgument.
 Status add_variable(ChatInputs& inputs, const std::string& assignment);
 
-/// The texts of BOS and EOS, where the model has them.
-void set_special_tokens(ChatInputs& inputs, const Tokenizer& tokenizer);
-
 /// The template in a file. Errors name the file.
 Result<ChatTemplate> read_template(const std::string& path);
-/// The template that a model carries: of several the default one, or with tools the one called "tool_use", as
-/// Hugging Face transformers chooses. Fails with kNotFound where there is none, naming what is allowed;
-/// `model` is for errors.
+/// The template that a model carries, as find_chat_template() chooses. Fails with kNotFound where there is
+/// none, naming what is allowed; `model` is for errors.
 Result<ChatTemplate> template_of(const Tokenizer& tokenizer, const std::string& model, bool with_tools);
 
 }  // namespace soli::cli

@@ -1,0 +1,86 @@
+// POST /v1/embeddings
+
+#include <cmath>
+
+#include "base/check.h"
+#include "serve/openai/answer.h"
+#include "serve/openai/endpoints.h"
+#include "serve/openai/prompt_fields.h"
+
+namespace soli::openai {
+namespace {
+
+/// Scaled to length 1; zeros stay.
+std::vector<float> normalised(const std::vector<float>& vector) {
+  double squares = 0;
+  for (const float x : vector) squares += static_cast<double>(x) * static_cast<double>(x);
+  const double scale = squares > 0 ? 1 / std::sqrt(squares) : 0;
+  std::vector<float> result;
+  result.reserve(vector.size());
+  for (const float x : vector) result.push_back(static_cast<float>(static_cast<double>(x) * scale));
+  return result;
+}
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t group = 0;
+    for (size_t j = 0; j < 3; ++j) {
+      group = group << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
+    }
+    for (size_t j = 0; j < 4; ++j) {
+      text += i + j <= bytes.size() ? kDigits[group >> (18 - 6 * j) & 63] : '=';
+    }
+  }
+  return text;
+}
+
+/// The floats as they lie in memory, which is little endian wherever soli runs.
+std::string base64_of(const std::vector<float>& vector) {
+  return base64({reinterpret_cast<const char*>(vector.data()), vector.size() * sizeof(float)});
+}
+
+}  // namespace
+
+ApiResult<EmbeddingJob> read_embedding(std::string_view body, const ServedModel& model) {
+  SOLI_API_ASSIGN_OR_RETURN(const Json json, read_object(body, model.limits.json));
+  EmbeddingJob job;
+  Fields fields(json);
+  read_model(fields, model);
+  job.base64 = fields.word("encoding_format", {"float", "base64"}).value_or(0) == 1;
+  fields.neutral("dimensions", {model.spec->hidden_size});
+  fields.label("user", Json::value_t::string);
+  Prompts inputs = read_prompts(fields, model, "input", model.limits.inputs, false);
+  SOLI_API_RETURN_IF_ERROR(fields.finish());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string param = inputs.size() == 1 ? "input" : fmt::format("input[{}]", i);
+    SOLI_API_RETURN_IF_ERROR(check_prompt(model, param, inputs[i], false));
+    Request request;
+    request.prompt = std::move(inputs[i]);
+    request.max_new_tokens = 0;
+    job.requests.push_back(std::move(request));
+  }
+  return job;
+}
+
+std::string embedding_body(const ServedModel& model, const EmbeddingJob& job,
+                           const std::vector<std::vector<float>>& vectors) {
+  SOLI_CHECK(vectors.size() == job.requests.size());
+  Json data = Json::array();
+  int64_t n_tokens = 0;
+  for (size_t i = 0; i < vectors.size(); ++i) {
+    const std::vector<float> vector = normalised(vectors[i]);
+    data.push_back({{"object", "embedding"},
+                    {"index", i},
+                    {"embedding", job.base64 ? Json(base64_of(vector)) : Json(vector)}});
+    n_tokens += static_cast<int64_t>(job.requests[i].prompt.size());
+  }
+  return to_text({{"object", "list"},
+                  {"data", std::move(data)},
+                  {"model", model.id},
+                  {"usage", {{"prompt_tokens", n_tokens}, {"total_tokens", n_tokens}}}});
+}
+
+}  // namespace soli::openai
