@@ -27,6 +27,11 @@ void add_detail(StreamEvent& event, Detail detail, int64_t n_top, std::span<cons
   if (detail == Detail::kTopLogprobs) event.top_logprobs = top_log_probabilities(logits, n_top);
 }
 
+EngineClock clock_of(const EngineOptions& options) {
+  if (options.clock != nullptr) return *options.clock;
+  return [] { return std::chrono::steady_clock::now(); };
+}
+
 int64_t effective_context(const ModelSpec& spec, const EngineOptions& options) {
   return options.context_length == 0 ? spec.context_length : options.context_length;
 }
@@ -39,11 +44,12 @@ Engine::Engine(const Model& model, ExpertExecutor& experts, const EngineOptions&
       options_(options),
       hooks_(options.hooks),
       context_length_(effective_context(model.spec(), options)),
+      wakeup_(std::make_shared<Wakeup>()),
       layout_{KvLayout(model.spec(), options.kv_type), model.rope(context_length_)},
       pages_(model.runtime().budget(), layout_.kv.page_bytes()),
       context_{model.runtime().team(), model.runtime().kernels(), options.activations},
       workspace_(std::move(workspace)),
-      scheduler_(scheduler_limits(options), pages_) {}
+      scheduler_(scheduler_limits(options), pages_, clock_of(options), meter_) {}
 
 Result<std::unique_ptr<Engine>> Engine::create(const Model& model, ExpertExecutor& experts,
                                                const EngineOptions& options) {
@@ -62,9 +68,15 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, ExpertExecuto
 Result<std::shared_ptr<Stream>> Engine::submit(Request request) {
   SOLI_RETURN_IF_ERROR(validate(request));
   const RequestId id = next_id_.fetch_add(1);
-  auto stream = std::make_shared<Stream>(id);
+  auto stream = std::make_shared<Stream>(id, wakeup_);
   SOLI_RETURN_IF_ERROR(scheduler_.enqueue(id, std::move(request), stream));
+  wakeup_->signal();
   return stream;
+}
+
+void Engine::cancel_all() {
+  scheduler_.cancel_before(next_id_.load());
+  wakeup_->signal();
 }
 
 Status Engine::validate(const Request& request) const {
@@ -91,6 +103,9 @@ Status Engine::validate(const Request& request) const {
     return fail(ErrorKind::kInvalidArgument, "top logprobs: {} is not allowed; 0 or more",
                 request.n_top_logprobs);
   }
+  if (request.task != Task::kGenerate)
+    return fail(ErrorKind::kUnsupported, "this engine gives no embeddings");
+  if (request.want_routing) return fail(ErrorKind::kUnsupported, "this engine keeps no routing");
   SOLI_RETURN_IF_ERROR(request.sampling.validate());
   return validate(request.policy);
 }
@@ -118,8 +133,16 @@ Status Engine::validate(const RoutingPolicy& policy) const {
 
 bool Engine::step() {
   if (hooks_.probe != nullptr) hooks_.probe->begin_step();
+  wakeup_->clear();
   const Plan& plan = scheduler_.plan();
-  if (plan.parts.empty()) return false;
+  const bool has_work = !plan.parts.empty();
+  if (has_work) run(plan);
+  show_state();
+  if (has_work && hooks_.probe != nullptr) hooks_.probe->end_step();
+  return has_work;
+}
+
+void Engine::run(const Plan& plan) {
   const auto output = forward(model_, plan.batch, layout_, context_, workspace_, experts_, hooks_);
   outcomes_.resize(std::max(outcomes_.size(), plan.parts.size()));  // their memory is used again
   int64_t logit_row = 0;
@@ -140,8 +163,6 @@ bool Engine::step() {
   }
   count(plan);
   scheduler_.commit(std::span(outcomes_).first(plan.parts.size()));
-  if (hooks_.probe != nullptr) hooks_.probe->end_step();
-  return true;
 }
 
 /// What the rows of one sequence led to; `logits` are those of its rows that wanted them.
@@ -200,7 +221,7 @@ void Engine::draw_token(Sequence& sequence, std::span<const float> logits, Sched
   const int32_t token = sequence.sampler.sample(logits, sequence.tokens);
   StreamEvent event = {.kind = StreamEvent::Kind::kToken, .token = token, .position = sequence.n_tokens()};
   add_detail(event, request.generated_detail, request.n_top_logprobs, logits);
-  sequence.stream->push(std::move(event));
+  scheduler_.deliver_token(sequence, std::move(event));
   outcome.new_tokens.push_back(token);
   const auto& ends = request.end_tokens;
   if (std::find(ends.begin(), ends.end(), token) != ends.end()) {
@@ -213,13 +234,27 @@ void Engine::draw_token(Sequence& sequence, std::span<const float> logits, Sched
 }
 
 void Engine::count(const Plan& plan) {
-  ++counters_.steps;
+  int64_t prompt_rows = 0;
+  int64_t recomputed = 0;
   for (const PlannedRows& part : plan.parts) {
-    const int64_t n_prompt =
-        std::clamp<int64_t>(part.sequence->n_prompt() - part.sequence->n_computed, 0, part.n);
-    counters_.prompt_rows += n_prompt;
-    counters_.decode_rows += part.n - n_prompt;
+    const Sequence& sequence = *part.sequence;
+    prompt_rows += std::clamp<int64_t>(sequence.n_prompt() - sequence.n_computed, 0, part.n);
+    recomputed += std::clamp<int64_t>(sequence.n_once_computed - sequence.n_computed, 0, part.n);
   }
+  meter_.update([&](EngineCounters& counters) {
+    ++counters.steps;
+    counters.prompt_rows += prompt_rows;
+    counters.decode_rows += plan.batch.n_rows() - prompt_rows;
+    counters.recomputed_rows += recomputed;
+    counters.most_rows = std::max(counters.most_rows, plan.batch.n_rows());
+  });
+}
+
+void Engine::show_state() {
+  meter_.update([&](EngineCounters& counters) {
+    counters.kv_pages = pages_.n_pages();
+    counters.kv_pages_in_use = pages_.n_pages_in_use();
+  });
 }
 
 }  // namespace soli

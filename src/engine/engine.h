@@ -1,16 +1,19 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "base/result.h"
+#include "engine/clock.h"
+#include "engine/counters.h"
 #include "engine/kv_pages.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
 #include "engine/stream.h"
+#include "engine/wakeup.h"
 #include "model/forward.h"
 #include "model/hooks.h"
 #include "model/model.h"
@@ -27,6 +30,7 @@ struct EngineOptions {
   KvType kv_type = KvType::kF16;
   ActivationPrecision activations = ActivationPrecision::kQ8;  // of quantised weights
   Hooks hooks = {};                                            // at first; see Engine::set_hooks
+  const EngineClock* clock = nullptr;                          // borrowed; null: std::chrono::steady_clock
 
   /// The limits of the workspace and of the expert executor that go with these options.
   Workspace::Limits workspace_limits() const {
@@ -36,15 +40,8 @@ struct EngineOptions {
   }
 };
 
-/// What the engine has done since it was made. Counted.
-struct EngineCounters {
-  int64_t steps = 0;
-  int64_t prompt_rows = 0;  // rows of prompts
-  int64_t decode_rows = 0;  // rows of generated tokens
-};
-
-/// The loop: plan a batch, run the forward, sample, commit. submit() may be called from any thread; step()
-/// from one thread at a time. Everything that generates text in soli goes through here.
+/// The loop: plan a batch, run the forward, sample, commit. step() and set_hooks() may be called from one
+/// thread at a time, all else from any. Everything that generates text in soli goes through here.
 class Engine {
  public:
   /// `model` and `experts` are borrowed. Fails with kInvalidArgument or kLimit (budget).
@@ -58,12 +55,23 @@ class Engine {
   /// Runs one step. False when there was nothing to do: no request waits, runs, or all that run are paused.
   bool step();
 
+  /// After a step() that had nothing to do: sleeps until there may be something, for a request has come, a
+  /// client has left or made room in a full stream, or somebody called wake() or cancel_all(), at any time
+  /// since that step began. False where nothing came within `timeout` (at most Wakeup::kLongestWait). On the
+  /// thread that steps.
+  bool wait_for_work(std::chrono::milliseconds timeout) { return wakeup_->wait_for(timeout); }
+  /// Ends a wait_for_work(), now or the next.
+  void wake() { wakeup_->signal(); }
+  /// The next step ends all requests that were submitted before this call, with kCancelled.
+  void cancel_all();
+
   /// Who looks on, and who controls the router, from the next step on. Borrowed; called on the thread that
   /// steps, which is the one that may call this.
   void set_hooks(const Hooks& hooks) { hooks_ = hooks; }
 
   int64_t context_length() const { return context_length_; }
-  const EngineCounters& counters() const { return counters_; }
+  EngineCounters counters() const { return meter_.read(); }
+  /// For the thread that steps.
   const KvPagePool& kv_pages() const { return pages_; }
 
  private:
@@ -75,20 +83,23 @@ class Engine {
                     Scheduler::Outcome& outcome);
   void deliver_prompt_row(Sequence& sequence, int64_t position, std::span<const float> logits);
   void draw_token(Sequence& sequence, std::span<const float> logits, Scheduler::Outcome& outcome);
+  void run(const Plan& plan);
   void count(const Plan& plan);
+  void show_state();
 
   const Model& model_;
   ExpertExecutor& experts_;
   const EngineOptions options_;
   Hooks hooks_;
   const int64_t context_length_;
+  const std::shared_ptr<Wakeup> wakeup_;  // shared with streams, which may live longer
+  EngineMeter meter_;
   SequenceLayout layout_;
   KvPagePool pages_;
   OpContext context_;
   Workspace workspace_;
   Scheduler scheduler_;
   std::vector<Scheduler::Outcome> outcomes_;  // of the step
-  EngineCounters counters_;
   std::atomic<RequestId> next_id_{1};
 };
 

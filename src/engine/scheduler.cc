@@ -8,20 +8,26 @@
 namespace soli {
 
 Scheduler::~Scheduler() {
-  for (const Queued& queued : queue_) queued.stream->push({.kind = StreamEvent::Kind::kFinished});
+  for (const Queued& queued : queue_) finish(queued);
   for (const auto& sequence : running_) finish(*sequence, FinishReason::kCancelled, {});
 }
 
 Status Scheduler::enqueue(RequestId id, Request request, std::shared_ptr<Stream> stream) {
+  const EngineTime now = clock_();
   const std::lock_guard lock(queue_mutex_);
-  if (static_cast<int64_t>(queue_.size()) >= limits_.max_queued) {
-    return fail(ErrorKind::kLimit, "the queue is full: {} requests wait", limits_.max_queued);
-  }
-  queue_.push_back({id, std::move(request), std::move(stream)});
+  const bool has_room = static_cast<int64_t>(queue_.size()) < limits_.max_queued;
+  meter_.update([&](EngineCounters& counters) {
+    counters.n_refused += has_room ? 0 : 1;
+    counters.n_submitted += has_room ? 1 : 0;
+    counters.n_waiting += has_room ? 1 : 0;
+  });
+  if (!has_room) return fail(ErrorKind::kLimit, "the queue is full: {} requests wait", limits_.max_queued);
+  queue_.push_back({id, std::move(request), std::move(stream), now});
   return {};
 }
 
 const Plan& Scheduler::plan() {
+  planned_ = clock_();
   drop_closed();
   admit_queued();
   do {
@@ -61,21 +67,26 @@ bool Scheduler::relieve_starvation() {
   }
   if ((*youngest)->id < starved_->id) return false;
   (*youngest)->preempt();
+  meter_.update([](EngineCounters& counters) { ++counters.n_preempted; });
   return true;
 }
 
 void Scheduler::drop_closed() {
-  std::erase_if(running_, [](const auto& sequence) {
-    if (!sequence->stream->is_closed()) return false;
+  std::erase_if(running_, [&](const auto& sequence) {
+    if (!has_left(sequence->id, *sequence->stream)) return false;
     finish(*sequence, FinishReason::kCancelled, {});
     return true;
   });
-  const std::lock_guard lock(queue_mutex_);
-  std::erase_if(queue_, [](const Queued& queued) {
-    if (!queued.stream->is_closed()) return false;
-    queued.stream->push({.kind = StreamEvent::Kind::kFinished});
-    return true;
-  });
+  std::vector<Queued> left;
+  {
+    const std::lock_guard lock(queue_mutex_);
+    std::erase_if(queue_, [&](Queued& queued) {
+      if (!has_left(queued.id, *queued.stream)) return false;
+      left.push_back(std::move(queued));
+      return true;
+    });
+  }
+  for (const Queued& queued : left) finish(queued);  // not under the lock: clients are told of it
 }
 
 void Scheduler::admit_queued() {
@@ -84,7 +95,12 @@ void Scheduler::admit_queued() {
     Queued& next = queue_.front();
     running_.push_back(
         std::make_unique<Sequence>(next.id, std::move(next.request), std::move(next.stream), pool_));
+    running_.back()->summary.submitted = next.submitted;
     queue_.pop_front();
+    meter_.update([](EngineCounters& counters) {
+      --counters.n_waiting;
+      ++counters.n_running;
+    });
   }
 }
 
@@ -129,7 +145,8 @@ void Scheduler::commit(std::span<Outcome> outcomes) {
   SOLI_CHECK(outcomes.size() == plan_.parts.size());
   for (size_t i = 0; i < outcomes.size(); ++i) {
     Sequence& sequence = *plan_.parts[i].sequence;
-    sequence.n_computed += plan_.parts[i].n;
+    begin_if_new(sequence);
+    sequence.advance(plan_.parts[i].n);
     sequence.tokens.insert(sequence.tokens.end(), outcomes[i].new_tokens.begin(),
                            outcomes[i].new_tokens.end());
     if (!outcomes[i].finish) continue;
@@ -138,11 +155,41 @@ void Scheduler::commit(std::span<Outcome> outcomes) {
   }
 }
 
+void Scheduler::begin_if_new(Sequence& sequence) {
+  if (sequence.summary.first_computed) return;
+  sequence.summary.first_computed = planned_;
+  meter_.update([&](EngineCounters& counters) { counters.prompt_tokens += sequence.n_prompt(); });
+}
+
+void Scheduler::deliver_token(Sequence& sequence, StreamEvent event) {
+  if (!sequence.summary.first_token) sequence.summary.first_token = clock_();
+  ++sequence.summary.n_generated;
+  meter_.update([](EngineCounters& counters) { ++counters.generated_tokens; });
+  sequence.stream->push(std::move(event));
+}
+
 void Scheduler::finish(Sequence& sequence, FinishReason reason, std::optional<Error> error) {
+  sequence.summary.finished = clock_();
+  meter_.update([&](EngineCounters& counters) {
+    --counters.n_running;
+    ++counters.n_finished[static_cast<size_t>(reason)];
+  });
   sequence.stream->push({.kind = StreamEvent::Kind::kFinished,
                          .position = sequence.n_tokens(),
                          .reason = reason,
-                         .error = std::move(error)});
+                         .error = std::move(error),
+                         .summary = sequence.summary});
+}
+
+void Scheduler::finish(const Queued& queued) {
+  meter_.update([](EngineCounters& counters) {
+    --counters.n_waiting;
+    ++counters.n_finished[static_cast<size_t>(FinishReason::kCancelled)];
+  });
+  const auto n_prompt = static_cast<int64_t>(queued.request.prompt.size());
+  queued.stream->push(
+      {.kind = StreamEvent::Kind::kFinished,
+       .summary = {.n_prompt = n_prompt, .submitted = queued.submitted, .finished = clock_()}});
 }
 
 }  // namespace soli

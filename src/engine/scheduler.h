@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -8,6 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "engine/clock.h"
+#include "engine/counters.h"
 #include "engine/sequence.h"
 #include "model/batch.h"
 
@@ -33,15 +36,19 @@ struct Plan {
   std::vector<PlannedRows> parts;
 };
 
-/// Admits requests, gives them KV pages and chooses the rows of a step. enqueue() from any thread, the rest
-/// from the engine's.
+/// Admits requests, gives them KV pages and chooses the rows of a step. enqueue() and cancel_before() from
+/// any thread, the rest from the engine's.
 class Scheduler {
  public:
-  Scheduler(const SchedulerLimits& limits, KvPagePool& pool) : limits_(limits), pool_(pool) {}
+  Scheduler(const SchedulerLimits& limits, KvPagePool& pool, EngineClock clock, EngineMeter& meter)
+      : limits_(limits), pool_(pool), clock_(std::move(clock)), meter_(meter) {}
   ~Scheduler();
 
   /// Fails with kLimit when max_queued requests wait already.
   Status enqueue(RequestId id, Request request, std::shared_ptr<Stream> stream);
+
+  /// The next plan() ends all requests with lower ids.
+  void cancel_before(RequestId id) { cancel_before_.store(id); }
 
   /// The rows of the next step: every decoding sequence's one row, then prompts in order of arrival, in
   /// chunks, while rows are left. Frees sequences whose client has left; passes over those whose stream is
@@ -62,27 +69,40 @@ class Scheduler {
   };
   /// Takes over the outcome of plan().parts[i] as outcomes[i]: advances, delivers kFinished, frees.
   void commit(std::span<Outcome> outcomes);
+  /// Hands a generated token to the client.
+  void deliver_token(Sequence& sequence, StreamEvent event);
 
  private:
-  void admit_queued();
-  void drop_closed();
-  void choose_rows();
-  void add_rows(Sequence& sequence);
-  bool relieve_starvation();
-  bool wants_logits(const Sequence& sequence, int64_t position) const;
-  static void finish(Sequence& sequence, FinishReason reason, std::optional<Error> error);
-
-  const SchedulerLimits limits_;
-  KvPagePool& pool_;
-  std::mutex queue_mutex_;
   struct Queued {
     RequestId id;
     Request request;
     std::shared_ptr<Stream> stream;
+    EngineTime submitted;
   };
+
+  void admit_queued();
+  void drop_closed();
+  bool has_left(RequestId id, const Stream& stream) const {
+    return stream.is_closed() || id < cancel_before_.load();
+  }
+  void choose_rows();
+  void add_rows(Sequence& sequence);
+  bool relieve_starvation();
+  void begin_if_new(Sequence& sequence);
+  bool wants_logits(const Sequence& sequence, int64_t position) const;
+  void finish(Sequence& sequence, FinishReason reason, std::optional<Error> error);
+  void finish(const Queued& queued);
+
+  const SchedulerLimits limits_;
+  KvPagePool& pool_;
+  const EngineClock clock_;
+  EngineMeter& meter_;
+  std::atomic<RequestId> cancel_before_{0};
+  std::mutex queue_mutex_;
   std::deque<Queued> queue_;
   std::vector<std::unique_ptr<Sequence>> running_;  // in order of arrival
   Plan plan_;
+  EngineTime planned_ = {};          // when plan() was called
   int64_t n_logit_rows_ = 0;         // of the plan so far
   Sequence* starved_ = nullptr;      // the oldest that got no row for want of a KV page
   std::optional<Error> page_error_;  // why

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -20,7 +21,9 @@ struct Sequence {
         stream(std::move(stream_in)),
         sampler(request.sampling),
         tokens(request.prompt),
-        kv(pool) {}
+        kv(pool) {
+    summary.n_prompt = n_prompt();
+  }
 
   int64_t n_prompt() const { return static_cast<int64_t>(request.prompt.size()); }
   int64_t n_tokens() const { return static_cast<int64_t>(tokens.size()); }
@@ -29,6 +32,12 @@ struct Sequence {
   void preempt() {
     kv.truncate(0);
     n_computed = 0;
+    ++summary.n_preempted;
+  }
+  /// The model has seen `n` more tokens.
+  void advance(int64_t n) {
+    n_computed += n;
+    n_once_computed = std::max(n_once_computed, n_computed);
   }
   /// Tokens that the model has not seen yet.
   int64_t n_pending() const { return n_tokens() - n_computed; }
@@ -39,8 +48,10 @@ struct Sequence {
   Sampler sampler;
   std::vector<int32_t> tokens;  // prompt and generated
   int64_t n_computed = 0;       // leading tokens whose keys and values are in `kv`
-  int64_t n_prompt_delivered =
-      0;  // leading prompt tokens that the client has: a recomputed prompt is not sent again
+  int64_t n_once_computed = 0;  // the most that it ever was
+  /// Leading prompt tokens that the client has: a recomputed prompt is not sent again.
+  int64_t n_prompt_delivered = 0;
+  RequestSummary summary;
   KvPageTable kv;
 };
 

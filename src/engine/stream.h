@@ -3,10 +3,13 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 
 #include "engine/request.h"
+#include "engine/wakeup.h"
 
 namespace soli {
 
@@ -17,7 +20,9 @@ class Stream {
   /// A stream that holds more pauses its row; a step may overshoot by what it had already planned.
   static constexpr size_t kCapacityEvents = 64;
 
-  explicit Stream(RequestId id) : id_(id) {}
+  /// `engine` is told when the client leaves, or makes room in a full stream; null: nobody is.
+  explicit Stream(RequestId id, std::shared_ptr<Wakeup> engine = nullptr)
+      : id_(id), engine_(std::move(engine)) {}
 
   RequestId id() const { return id_; }
 
@@ -27,6 +32,12 @@ class Stream {
   std::optional<StreamEvent> try_pop();
   /// The client leaves: the engine frees the row at its next step and ends the stream with kCancelled.
   void close();
+  /// From now on `on_ready` is called once whenever events arrive in the empty stream: whoever is called
+  /// reads until try_pop() gives nothing. Called on the thread that delivers, under no lock, and at once, on
+  /// this thread, if events wait already. It must be short, may call anything but Engine::step(), and must
+  /// not throw. An empty function takes it back; a call that has begun may then still be running, so the
+  /// function should own what it touches. It is forgotten after kFinished has been delivered.
+  void set_on_ready(std::function<void()> on_ready);
 
   // Engine's side.
   void push(StreamEvent event);
@@ -34,11 +45,18 @@ class Stream {
   bool is_closed() const;
 
  private:
+  using OnReady = std::shared_ptr<const std::function<void()>>;
+
+  StreamEvent take_front();
+
   const RequestId id_;
+  const std::shared_ptr<Wakeup> engine_;
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<StreamEvent> events_;
+  OnReady on_ready_;  // shared with calls that are under way
   bool closed_ = false;
+  bool finished_ = false;  // kFinished was pushed
 };
 
 }  // namespace soli
