@@ -27,12 +27,13 @@ class SlotResponder final : public Responder {
 }  // namespace
 
 void ReplySlot::put(HttpResponse response) {
+  std::function<void()> dropped;  // what it owns may call back when it goes, so it goes without the lock
   {
     const std::lock_guard lock(mutex_);
     if (answered_ || abandoned_) return;
     answered_ = true;
     response_ = std::move(response);
-    on_abandoned_ = nullptr;
+    dropped.swap(on_abandoned_);
   }
   wake();
 }
