@@ -25,6 +25,7 @@ struct Command {
 
 // One per file. Each adds itself and its options to `program`.
 Command add_run(CLI::App& program);
+Command add_serve(CLI::App& program);
 Command add_inspect(CLI::App& program);
 Command add_tokenize(CLI::App& program);
 Command add_render(CLI::App& program);

@@ -23,6 +23,7 @@ struct MemoryOptions {
   int64_t io_depth = 0;         // reads in flight; 0: by a measurement of the disk
   bool force_tiers = false;     // slots and disk even where all experts would fit
   bool report = false;          // what the expert memory did is to be told at the end
+  int64_t further_bytes = 0;    // that the command itself needs beside the model
   std::string trace_file;       // to write, or ""
   std::string heat_file;        // to read if it is there, and to write, or ""
 };

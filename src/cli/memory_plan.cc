@@ -111,13 +111,15 @@ Result<MemoryPlan> plan_memory(const ModelFile& file, Runtime& runtime, const En
                                int64_t longest_prompt) {
   MemoryPlan plan = {.limit = limit, .need = {}, .chunk_rows = engine.chunk_rows, .tiers = {}};
   SOLI_ASSIGN_OR_RETURN(plan.need, count_memory_need(file, runtime, engine, n_positions));
+  plan.need.process += options.further_bytes;
   if (plan.need.total() <= limit.bytes && !options.force_tiers) return plan;
   if (!file.spec().is_moe()) return too_small(limit, plan.need.total(), plan.need.description());
   SOLI_ASSIGN_OR_RETURN(plan.tiers, plan_tiers(file, runtime, engine, options, plan));
   EngineOptions longer = engine;
   while (plan.chunk_rows < std::min(longest_prompt, kMostRows)) {
     longer.chunk_rows = std::min(2 * plan.chunk_rows, kMostRows);
-    SOLI_ASSIGN_OR_RETURN(const MemoryNeed need, count_memory_need(file, runtime, longer, n_positions));
+    SOLI_ASSIGN_OR_RETURN(MemoryNeed need, count_memory_need(file, runtime, longer, n_positions));
+    need.process += options.further_bytes;
     if (need.total() - plan.need.total() > plan.tiers->slot_bytes / kRowsShare) break;
     plan.need = need;
     plan.chunk_rows = longer.chunk_rows;

@@ -18,7 +18,7 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
   add_integer(app, "-t,--threads", options.n_threads, {0, ThreadTeam::kMaxThreads},
               "Threads; 0: one per core that this process may use");
   app.add_flag("--pin", options.pin, "Keep each thread on a processor of its own");
-  add_integer(app, "-c,--ctx-size", options.engine.context_length, {0, kMaxContextLength},
+  add_integer(app, "-c,--ctx,--ctx-size", options.engine.context_length, {0, kMaxContextLength},
               "Positions of a sequence; 0: what the model was trained for");
   add_integer(
       app, "-b,--batch-size", options.engine.chunk_rows, {1, 65'536},

@@ -68,13 +68,16 @@ Status Session::load_model() {
   ProgressLine progress("loading");
   const MemoryNeed& need = plan_.need;
   const int64_t total = need.shared_weights + (plan_.tiers ? 0 : need.experts);
-  SOLI_ASSIGN_OR_RETURN(model_, Model::load(*std::move(file_), *runtime_,
-                                            [&](int64_t done, int64_t) { progress.show(done, total); }));
+  const auto show = [&](int64_t done) {
+    progress.show(done, total);
+    on_progress_(done, total);
+  };
+  SOLI_ASSIGN_OR_RETURN(
+      model_, Model::load(*std::move(file_), *runtime_, [&](int64_t done, int64_t) { show(done); }));
   if (plan_.tiers) return open_tiers();
-  SOLI_ASSIGN_OR_RETURN(store_,
-                        ResidentExpertStore::load(model_->file(), *runtime_, [&](int64_t done, int64_t) {
-                          progress.show(need.shared_weights + done, total);
-                        }));
+  SOLI_ASSIGN_OR_RETURN(
+      store_, ResidentExpertStore::load(model_->file(), *runtime_,
+                                        [&](int64_t done, int64_t) { show(need.shared_weights + done); }));
   return {};
 }
 

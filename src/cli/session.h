@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "cli/memory_plan.h"
 #include "cli/model_options.h"
@@ -41,6 +43,10 @@ class Session {
   Status load(const EngineOptions& engine, int64_t n_positions) {
     return load(engine, n_positions, n_positions);
   }
+  /// Who is told how much of load() is done, on the thread that loads. Before it.
+  void set_on_progress(std::function<void(int64_t done, int64_t total)> on_progress) {
+    on_progress_ = std::move(on_progress);
+  }
   Engine& engine() { return *engine_; }
   const ExpertStore& experts() const { return *store_; }
   /// The same where not all experts are in memory, or null.
@@ -78,6 +84,7 @@ class Session {
   std::unique_ptr<RouterPredictor> predictor_;
   std::unique_ptr<LocalExecutor> executor_;
   std::unique_ptr<Engine> engine_;
+  std::function<void(int64_t done, int64_t total)> on_progress_ = [](int64_t, int64_t) {};
   double load_seconds_ = 0;
 };
 

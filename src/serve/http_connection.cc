@@ -161,7 +161,6 @@ asio::awaitable<bool> Connection::wait_for_request() {
 void Connection::begin_record() {
   record_ = {};
   record_.peer = peer_;
-  record_.id = fmt::format("{}{:08x}", shared_->id_prefix, shared_->next_id.fetch_add(1));
   began_ = Clock::now();
   writing_ = {};
   wants_body_ = true;
@@ -190,6 +189,7 @@ asio::awaitable<std::optional<HttpRefusal>> Connection::read_head(HttpRequest& r
     closed_ = true;  // the client left without a request
     co_return std::nullopt;
   }
+  record_.id = fmt::format("{}{:08x}", shared_->id_prefix, shared_->next_id.fetch_add(1));
   if (error) co_return refusal_of(error);
   fill_request(request);
   const std::string target(parser_->get().target());

@@ -42,6 +42,8 @@ class Answer::State {
       case StreamEvent::Kind::kToken:
         if (!choice.ended) take_token(index, event, payloads);
         break;
+      case StreamEvent::Kind::kEmbedding:  // no text is an embedding
+        break;
       case StreamEvent::Kind::kFinished:
         finish(index, event, payloads);
         break;

@@ -1,0 +1,119 @@
+#include "cli/serve_model.h"
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <utility>
+
+#include "base/slab.h"
+#include "cli/chat_inputs.h"
+#include "cli/text_input.h"
+#include "format/conversation.h"
+#include "model/kv_layout.h"
+
+namespace soli::cli {
+namespace {
+
+/// Of "models/demo-q8_0.gguf": "demo-q8_0".
+std::string name_of_file(const std::string& path) { return std::filesystem::path(path).stem().string(); }
+
+constexpr int64_t kMaxTemplateBytes = int64_t{1} << 20;
+
+}  // namespace
+
+Result<std::unique_ptr<ServeModel>> ServeModel::open(const ServeOptions& options) {
+  std::unique_ptr<ServeModel> model(new ServeModel(options));
+  ModelOptions model_options = options.model;
+  model_options.memory.further_bytes = options.server_bytes();
+  SOLI_ASSIGN_OR_RETURN(model->session_, Session::open(model_options));
+  const Session& session = *model->session_;
+  const ModelSpec& spec = session.spec();
+  if (options.max_experts_per_token > 0 && !spec.is_moe())
+    return fail(ErrorKind::kInvalidArgument, "--max-experts-per-token {}: this is a dense model",
+                options.max_experts_per_token);
+  if (options.max_experts_per_token > spec.router.n_reachable()) {
+    return fail(ErrorKind::kInvalidArgument,
+                "--max-experts-per-token {}: a token can choose among {} of the {} experts per layer",
+                options.max_experts_per_token, spec.router.n_reachable(), spec.router.n_experts);
+  }
+  SOLI_ASSIGN_OR_RETURN(const Tokenizer* const tokenizer, model->session_->tokenizer());
+  SOLI_RETURN_IF_ERROR(model->open_template(*tokenizer));
+  model->parameters_ = count_parameters(session.file());
+  model->page_bytes_ = Slab::charged_bytes(KvLayout(spec, options.model.engine.kv_type).page_bytes());
+  if (spec.is_moe()) model->calls_.emplace(spec.router.n_experts);
+
+  openai::ServedModel& served = model->served_;
+  served.id = options.model_id.empty() ? name_of_file(options.model.path) : options.model_id;
+  served.created = static_cast<int64_t>(std::time(nullptr));
+  served.tokenizer = tokenizer;
+  served.context_length = options.context_length(spec.context_length);
+  served.parameters = &*model->parameters_;
+  served.limits.json.bytes = static_cast<size_t>(options.limits.max_body_bytes);
+  served.limits.experts_per_token = options.max_experts_per_token;
+  return model;
+}
+
+Status ServeModel::open_template(const Tokenizer& tokenizer) {
+  if (options_.no_template) return {};
+  std::string text;
+  if (!options_.template_file.empty()) {
+    SOLI_ASSIGN_OR_RETURN(text, read_text(options_.template_file, kMaxTemplateBytes));
+  } else if (const ChatTemplateText* const own = find_chat_template(tokenizer, false); own != nullptr) {
+    text = own->text;
+  } else {
+    return {};
+  }
+  Result<ChatTemplate> parsed = ChatTemplate::parse(text);
+  if (!parsed) {
+    return fail(parsed.error().kind, "{}: {}; --template FILE gives another, --no-template takes no chats",
+                options_.template_file.empty() ? options_.model.path : options_.template_file,
+                parsed.error().message);
+  }
+  template_ = *std::move(parsed);
+  served_.chat_template = &*template_;
+  served_.chat_template_text = std::move(text);
+  return {};
+}
+
+Status ServeModel::start(std::function<void(double)> on_progress) {
+  EngineOptions engine = options_.model.engine;
+  engine.context_length = served_.context_length;
+  engine.max_experts_per_token = options_.max_experts_per_token;
+  if (calls_) engine.hooks.observer = &*calls_;
+  session_->set_on_progress([on_progress = std::move(on_progress)](int64_t done, int64_t total) {
+    if (total > 0) on_progress(static_cast<double>(done) / static_cast<double>(total));
+  });
+  const int64_t usual = std::min(engine.max_sequences, ServeOptions::kUsualContexts) * served_.context_length;
+  const int64_t n_positions =
+      options_.kv_tokens > 0 ? std::max(options_.kv_tokens, served_.context_length) : usual;
+  SOLI_RETURN_IF_ERROR(session_->load(engine, n_positions, served_.context_length));
+  served_.spec = &session_->spec();
+  host_ = std::make_unique<serve::EngineHost>(session_->engine());
+  return {};
+}
+
+serve::ModelBackend ServeModel::backend() {
+  return {.engine = &session_->engine(), .model = &served_, .figures = [this] { return figures(); }};
+}
+
+void ServeModel::stop() {
+  if (host_ != nullptr) host_->stop();
+}
+
+serve::ModelFigures ServeModel::figures() const {
+  serve::ModelFigures figures;
+  figures.engine = session_->engine().counters();
+  const Budget& budget = session_->runtime().budget();
+  figures.memory = budget.used_by_name();
+  figures.memory_limit_bytes = budget.limit_bytes();
+  const int64_t free_bytes = std::max<int64_t>(0, budget.limit_bytes() - budget.used_bytes());
+  figures.max_kv_pages = figures.engine.kv_pages + free_bytes / page_bytes_;
+  if (calls_) figures.expert_calls = calls_->read();
+  if (const TieredExpertStore* const tiered = session_->tiered()) {
+    figures.cache = sum(tiered->counters());
+    figures.n_expert_slots = session_->plan().tiers->n_slots;
+  }
+  return figures;
+}
+
+}  // namespace soli::cli

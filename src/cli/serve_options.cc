@@ -1,0 +1,157 @@
+#include "cli/serve_options.h"
+
+#include <CLI/CLI.hpp>
+#include <limits>
+
+#include "cli/flags.h"
+
+namespace soli::cli {
+namespace {
+
+constexpr int64_t kAnyCount = std::numeric_limits<int64_t>::max();
+constexpr double kDaySeconds = 86'400;
+constexpr int64_t kConnectionBytes = 24 << 10;  // measured: some 10 KB while idle, buffers while busy
+
+std::chrono::milliseconds ms(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
+void add_address_options(CLI::App& app, ServeOptions& options) {
+  app.add_option("--host", options.host, "Address or name to listen on; ::1 and so on for IPv6")
+      ->type_name("HOST")
+      ->capture_default_str();
+  add_integer(app, "--port", options.port, {0, 65'535},
+              "Port to listen on; 0: one that is free, which is printed");
+  app.add_option(
+         "--allowed-host", options.allowed_hosts,
+         "A further name that requests may call this server by (Host); may be given several times. Without "
+         "any, a server on a loopback address takes 'localhost' and addresses only, against pages that "
+         "point a name of theirs to it; another takes all names")
+      ->type_name("NAME")
+      ->expected(1)
+      ->take_all();
+  app.add_option(
+         "--cors-origin", options.cors_origin,
+         "Pages of this origin, such as https://chat.example, may use the API from a browser; *: all pages")
+      ->type_name("ORIGIN");
+  add_path(app, "--api-key-file", options.api_key_file,
+           "Requests need a key of this file: 'KEY' or 'KEY NAME' a line; /health and /ready do not");
+}
+
+void add_model_serving_options(CLI::App& app, ServeOptions& options) {
+  app.add_option("--model-id", options.model_id,
+                 "Name of the model in requests and answers; default: of the file")
+      ->type_name("NAME");
+  CLI::Option* const none = app.add_flag("--no-template", options.no_template, "Take no chats");
+  add_path(app, "--template", options.template_file, "A chat template in a file, instead of the model's own")
+      ->excludes(none);
+  options.model.engine.max_sequences = 32;
+  add_integer(app, "--parallel", options.model.engine.max_sequences, {1, 4096}, "Requests that share a step");
+  add_integer(app, "--max-queued", options.model.engine.max_queued, {1, 65'536},
+              "Requests that wait for a place; beyond, the answer is 429");
+  add_integer(app, "--kv-tokens", options.kv_tokens, {0, kAnyCount / 2},
+              "Plan memory for so many tokens of all running requests together; 0: for 4 full contexts");
+  add_integer(
+      app, "--max-experts-per-token", options.max_experts_per_token, {0, kMaxExperts},
+      "Experts per token and layer that a request may ask for; 0: as many as the model was trained with");
+}
+
+void add_limit_options(CLI::App& app, ServeOptions& options) {
+  serve::HttpLimits& limits = options.limits;
+  add_integer(app, "--max-connections", limits.max_connections, {1, 1'000'000},
+              "Open connections; beyond, the answer is 503");
+  add_integer(app, "--max-header-bytes", limits.max_header_bytes, {1024, 32 << 10},
+              "Bytes of a request's line and header fields together");
+  add_integer(app, "--max-header-fields", limits.max_header_fields, {4, 1000}, "Header fields of a request");
+  add_integer(app, "--max-body-bytes", limits.max_body_bytes, {1024, 1 << 30}, "Bytes of a request's body");
+  add_integer(app, "--max-bodies-bytes", limits.max_bodies_bytes, {1024, int64_t{1} << 40},
+              "Bytes of all bodies together that are being read or translated; beyond, the answer is 503");
+  const auto add_time = [&app](const std::string& name, double& seconds, const std::string& what) {
+    add_number(app, name, seconds, {0.001, kDaySeconds}, what)->type_name("SECONDS");
+  };
+  add_time("--header-timeout", options.header_seconds, "Time for a request's line and header fields");
+  add_time("--body-timeout", options.body_seconds, "Time for a request's body");
+  add_time("--idle-timeout", options.idle_seconds, "Time that a connection may wait for its next request");
+  add_time("--write-timeout", options.write_seconds,
+           "Time in which a client must read some of what it is sent");
+  add_time("--request-timeout", options.request_seconds, "Time until an answer must begin");
+  add_integer(app, "--http-threads", options.http_threads, {1, serve::HttpServer::kMaxThreads},
+              "Threads that carry connections");
+  add_integer(app, "--workers", options.workers, {1, 64}, "Threads that turn bodies into tokens");
+}
+
+void add_running_options(CLI::App& app, ServeOptions& options) {
+  add_number(app, "--drain-timeout", options.drain_seconds, {0, kDaySeconds},
+             "After SIGTERM or SIGINT, running requests have so long to finish; a second signal ends at once")
+      ->type_name("SECONDS");
+  CLI::Option* const none = app.add_flag("--no-access-log", options.no_access_log, "No access log");
+  add_path(
+      app, "--access-log", options.access_log,
+      "Append a line of JSON for each request to this file, opened anew at SIGHUP; default: standard error")
+      ->excludes(none);
+  add_number(app, "--slow-request", options.slow_seconds, {0, kDaySeconds},
+             "Say where the time went of requests that take longer; 0: never")
+      ->type_name("SECONDS");
+  add_path(app, "--config", options.config_file,
+           "Read options from a TOML file: keys are the long names of options; the command line goes before");
+  app.add_flag("--check", options.check, "Check the configuration and the head of the model's file, and end");
+}
+
+}  // namespace
+
+void add_serve_options(CLI::App& app, ServeOptions& options) {
+  add_model_options(app, options.model);
+  app.get_option("model")->required(false);  // the file may name it
+  add_model_serving_options(app, options);
+  add_address_options(app, options);
+  add_limit_options(app, options);
+  add_running_options(app, options);
+  add_path(
+      app, "--heat", options.model.memory.heat_file,
+      "How much each expert was called of late: loaded at the start, if it is there, to read the hottest "
+      "experts first, and saved at the end");
+}
+
+serve::HttpServerOptions ServeOptions::http() const {
+  serve::HttpServerOptions http{.host = host, .port = port, .n_threads = http_threads, .limits = limits};
+  http.allowed_hosts = allowed_hosts;
+  http.limits.header_time = ms(header_seconds);
+  http.limits.body_time = ms(body_seconds);
+  http.limits.idle_time = ms(idle_seconds);
+  http.limits.write_time = ms(write_seconds);
+  http.limits.request_time = ms(request_seconds);
+  return http;
+}
+
+int64_t ServeOptions::server_bytes() const {
+  return limits.max_bodies_bytes + limits.max_connections * kConnectionBytes;
+}
+
+Status check_serve_options(const ServeOptions& options) {
+  if (options.model.path.empty()) {
+    return fail(ErrorKind::kInvalidArgument,
+                "no model: name one on the command line, or as 'model' in --config");
+  }
+  if (options.limits.max_bodies_bytes < options.limits.max_body_bytes) {
+    return fail(ErrorKind::kInvalidArgument, "--max-bodies-bytes {} is less than --max-body-bytes {}",
+                options.limits.max_bodies_bytes, options.limits.max_body_bytes);
+  }
+  if (options.no_template && !options.template_file.empty())
+    return fail(ErrorKind::kInvalidArgument, "--no-template excludes --template");
+  if (options.no_access_log && !options.access_log.empty())
+    return fail(ErrorKind::kInvalidArgument, "--no-access-log excludes --access-log");
+  const std::string& origin = options.cors_origin;
+  const bool is_origin = (origin.starts_with("http://") || origin.starts_with("https://")) &&
+                         origin.find('/', origin.find("://") + 3) == std::string::npos &&
+                         origin.find_first_of(" \t\r\n,*") == std::string::npos && !origin.ends_with("://");
+  if (!origin.empty() && origin != "*" && !is_origin) {
+    return fail(
+        ErrorKind::kInvalidArgument,
+        "--cors-origin '{}' is no origin: a scheme, a host and perhaps a port, such as https://chat.example, "
+        "or *",
+        origin);
+  }
+  return {};
+}
+
+}  // namespace soli::cli

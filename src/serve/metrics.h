@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/counters.h"
+#include "engine/request.h"
+#include "experts/cache_counters.h"
+#include "serve/http_server.h"
+#include "serve/request_log.h"
+
+namespace soli::serve {
+
+/// How a loaded model stands when somebody asks.
+struct ModelFigures {
+  EngineCounters engine;
+  int64_t max_kv_pages = 0;               // that memory has room for, those in use included; 0: no limit
+  std::map<std::string, int64_t> memory;  // charged bytes by part
+  int64_t memory_limit_bytes = 0;
+  std::vector<int64_t> expert_calls = {};   // [expert], over all layers; empty for a dense model
+  std::optional<CacheCounters> cache = {};  // absent where all experts are in memory
+  int64_t n_expert_slots = 0;
+};
+
+/// How the transport stands.
+struct ServerFigures {
+  HttpCounters http;
+  int64_t log_lines_dropped = 0;
+};
+
+/// What /metrics shows, in the text format of Prometheus. Names follow its conventions, and those of vLLM,
+/// with "soli_" for "vllm:", where that counts the same thing. Thread-safe.
+class Metrics {
+ public:
+  explicit Metrics(const std::string& model_id);
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+  ~Metrics();
+
+  void count_answer(RouteId route, int status);
+  /// One choice has ended.
+  void count_choice(const RequestSummary& summary, Outcome outcome);
+  /// A request for text or embeddings was answered to its end.
+  void observe_request(double seconds);
+
+  /// The page. Without figures of a model while it loads.
+  std::string text(const ServerFigures& server, const std::optional<ModelFigures>& model) const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace soli::serve
