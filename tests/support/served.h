@@ -3,8 +3,6 @@
 // A served model without weights: a tokenizer of one token per byte and a chat template, for what translates
 // bodies and answers.
 
-#include <gtest/gtest.h>
-
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
