@@ -79,6 +79,7 @@ class Answer::State {
       usage.completion_tokens += choices_[i].n_generated;
       if (i % static_cast<size_t>(job_.n) != 0) continue;
       usage.prompt_tokens += static_cast<int64_t>(job_.requests[i].prompt.size());
+      usage.cached_tokens += choices_[i].n_cached;
     }
     return usage;
   }
@@ -91,6 +92,7 @@ class Answer::State {
     bool finished = false;  // kFinished came
     const char* reason = nullptr;
     int64_t n_generated = 0;
+    int64_t n_cached = 0;     // of the prompt
     std::string whole = {};   // without streaming: the text so far
     Json logprobs = nullptr;  // without streaming: of its tokens
   };
@@ -129,6 +131,7 @@ class Answer::State {
   void finish(size_t index, const StreamEvent& event, std::vector<std::string>& payloads) {
     Choice& choice = choices_[index];
     choice.finished = true;
+    choice.n_cached = event.summary.n_cached;
     if (choice.ended) return;
     if (event.reason == FinishReason::kFailed || event.reason == FinishReason::kCancelled) {
       error_ = run_error(event.error.value_or(

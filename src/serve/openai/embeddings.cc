@@ -50,6 +50,7 @@ ApiResult<EmbeddingJob> read_embedding(std::string_view body, const ServedModel&
   Fields fields(json);
   read_model(fields, model);
   job.base64 = fields.word("encoding_format", {"float", "base64"}).value_or(0) == 1;
+  const bool of_last = fields.word("pooling", {"mean", "last"}).value_or(0) == 1;
   fields.neutral("dimensions", {model.spec->hidden_size});
   fields.label("user", Json::value_t::string);
   Prompts inputs = read_prompts(fields, model, "input", model.limits.inputs, false);
@@ -60,6 +61,7 @@ ApiResult<EmbeddingJob> read_embedding(std::string_view body, const ServedModel&
     Request request;
     request.prompt = std::move(inputs[i]);
     request.max_new_tokens = 0;
+    request.task = of_last ? Task::kEmbedLast : Task::kEmbedMean;
     job.requests.push_back(std::move(request));
   }
   return job;

@@ -222,6 +222,17 @@ TEST(CompletionAnswer, AWholeOneForEachPrompt) {
   EXPECT_EQ(answer["usage"]["completion_tokens"], 10);
 }
 
+TEST(CompletionAnswer, WhatWasCachedIsCountedOncePerPrompt) {
+  Fed fed(completion_job(R"("prompt":["abc","def"],"n":2)"));
+  for (size_t i = 0; i < 4; ++i) {
+    StreamEvent event = end_event(FinishReason::kMaxNewTokens);
+    event.summary.n_cached = i % 2 == 0 ? 1 : 3;  // the second choice finds what the first has computed
+    fed.push(i, std::move(event));
+  }
+  EXPECT_EQ(fed.answer.usage().prompt_tokens, 6);
+  EXPECT_EQ(fed.answer.usage().cached_tokens, 2);
+}
+
 TEST(CompletionAnswer, ChunksInTheirOrder) {
   Fed fed(completion_job(R"("prompt":"a","stream":true,"echo":true)"));
   fed.push_text(0, "b");

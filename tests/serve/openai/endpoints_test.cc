@@ -103,6 +103,7 @@ TEST(Embeddings, RefuseWhatTheyDoNotDo) {
   EXPECT_THAT(refusal(R"({"input":[-1]})"), HasSubstr("invalid_value input[0]"));
   EXPECT_THAT(refusal(R"({"input":"a","encoding_format":"hex"})"), HasSubstr("'float', 'base64'"));
   EXPECT_THAT(refusal(R"({"input":"a","dimensions":3})"), HasSubstr("or send 4"));
+  EXPECT_THAT(refusal(R"({"input":"a","pooling":"max"})"), HasSubstr("'mean', 'last'"));
   EXPECT_THAT(refusal(R"({"input":"a","n":3})"), HasSubstr("unknown_parameter n"));
   EXPECT_THAT(refusal(R"({"input":"a","model":"x"})"), HasSubstr("model_not_found"));
   EXPECT_THAT(refusal("{\"input\":\"" + std::string(65, 'x') + "\"}"),
@@ -112,6 +113,9 @@ TEST(Embeddings, RefuseWhatTheyDoNotDo) {
   EXPECT_EQ(refusal("{\"input\":\"" + std::string(64, 'x') + "\"}"), "accepted");
   EXPECT_EQ(read_embedding(R"({"input":["a","hello"]})", served.model)->requests.size(), 2U);
   EXPECT_EQ(read_embedding(R"({"input":[[1,2],[3]]})", served.model)->requests[0].prompt.size(), 2U);
+  EXPECT_EQ(read_embedding(R"({"input":"a"})", served.model)->requests[0].task, Task::kEmbedMean);
+  EXPECT_EQ(read_embedding(R"({"input":"a","pooling":"last"})", served.model)->requests[0].task,
+            Task::kEmbedLast);
 }
 
 /// The inverse of what is tested, digit by digit.
