@@ -45,6 +45,9 @@ class Served {
     spec_.hidden_size = 4;
     spec_.n_layers = 2;
     spec_.router = {.n_experts = 8, .experts_per_token = 2};
+    parameters_.nominal_total = {.parameters = 1000, .bytes = 2000};
+    parameters_.always_active = {.parameters = 100, .bytes = 200};
+    parameters_.expert.assign(2, std::vector<PartSize>(8, {.parameters = 10, .bytes = 20}));
     model.id = "tiny";
     model.created = 1700000000;
     model.tokenizer = tokenizer_.get();

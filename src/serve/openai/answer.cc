@@ -1,16 +1,27 @@
 #include "serve/openai/answer.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
 #include "serve/openai/choice_text.h"
 #include "serve/openai/logprobs.h"
+#include "serve/openai/routing.h"
 
 namespace soli::openai {
 namespace {
 
 const char* name_of(FinishReason reason) { return reason == FinishReason::kEndToken ? "stop" : "length"; }
+
+/// An object with one more member, whose value is JSON already.
+void add_member(std::string& object, std::string_view name, std::string_view value) {
+  object.pop_back();
+  fmt::format_to(std::back_inserter(object), "{}\"{}\":{}}}", object.size() > 1 ? "," : "", name, value);
+}
+
+/// Routing that a stream has not sent is sent beyond so many bytes, also without text.
+constexpr size_t kRoutingChunkBytes = size_t{64} << 10;
 
 Json usage_json(const Usage& usage) {
   return {{"prompt_tokens", usage.prompt_tokens},
@@ -27,6 +38,9 @@ class Answer::State {
       : model_(model), job_(job), id_(std::move(id)), created_(created) {
     for (size_t i = 0; i < job.requests.size(); ++i) {
       choices_.push_back({ChoiceText(*model.tokenizer, job.stops, job.echo)});
+      if (job.routing == RoutingDetail::kNone) continue;
+      choices_.back().routing.emplace(model, job.routing,
+                                      static_cast<int64_t>(job.requests[i].prompt.size()));
     }
   }
 
@@ -35,6 +49,7 @@ class Answer::State {
     Choice& choice = choices_[index];
     if (error_ || choice.finished) return false;
     if (!choice.started) start(index, payloads);
+    if (!choice.ended) note_routing(index, event, payloads);
     switch (event.kind) {
       case StreamEvent::Kind::kPromptToken:
         if (job_.echo && job_.logprobs) send(index, choice.text.push_prompt(token_of(event)), payloads);
@@ -59,18 +74,23 @@ class Answer::State {
 
   void end(std::vector<std::string>& payloads) const {
     if (!job_.stream || !job_.include_usage || error_) return;
-    Json chunk = head();
-    chunk["choices"] = Json::array();
-    chunk["usage"] = usage_json(usage());
-    payloads.push_back(to_text(chunk));
+    std::string chunk = head();
+    add_member(chunk, "choices", "[]");
+    add_member(chunk, "usage", to_text(usage_json(usage())));
+    payloads.push_back(std::move(chunk));
   }
 
   std::string body() const {
-    Json answer = head();
-    answer["choices"] = Json::array();
-    for (size_t i = 0; i < choices_.size(); ++i) answer["choices"].push_back(whole_choice(i));
-    answer["usage"] = usage_json(usage());
-    return to_text(answer);
+    std::string choices = "[";
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      if (i > 0) choices += ',';
+      choices += whole_choice(i);
+    }
+    choices += ']';
+    std::string answer = head();
+    add_member(answer, "choices", choices);
+    add_member(answer, "usage", to_text(usage_json(usage())));
+    return answer;
   }
 
   Usage usage() const {
@@ -95,6 +115,8 @@ class Answer::State {
     int64_t n_cached = 0;     // of the prompt
     std::string whole = {};   // without streaming: the text so far
     Json logprobs = nullptr;  // without streaming: of its tokens
+    std::optional<ChoiceRouting> routing = {};
+    std::vector<int32_t> generated = {};  // where routing is wanted
   };
 
   bool is_chat() const { return job_.endpoint == Endpoint::kChat; }
@@ -117,6 +139,38 @@ class Answer::State {
       prompt.text += choice.text.push_prompt({.token = token}).text;
     }
     send(index, std::move(prompt), payloads);
+  }
+
+  void note_routing(size_t index, const StreamEvent& event, std::vector<std::string>& payloads) {
+    Choice& choice = choices_[index];
+    if (!choice.routing) return;
+    if (event.routing) {
+      // Of a token that is known already: one of the prompt, or the one drawn before this.
+      const std::vector<int32_t>& prompt = job_.requests[index].prompt;
+      const auto position = static_cast<size_t>(event.routing->position);
+      const bool of_prompt = position < prompt.size();
+      SOLI_CHECK(of_prompt || position - prompt.size() < choice.generated.size());
+      choice.routing->add(*event.routing,
+                          of_prompt ? prompt[position] : choice.generated[position - prompt.size()],
+                          routing_bytes_left_);
+    }
+    if (event.kind == StreamEvent::Kind::kToken) choice.generated.push_back(event.token);
+    if (job_.stream && choice.routing->tokens().size() > kRoutingChunkBytes) {
+      send_chunk(index, is_chat() ? Json::object() : Json(""), nullptr, payloads);
+    }
+  }
+
+  /// What has been collected and not yet sent; with the end of the choice, the summary. "": nothing.
+  std::string routing_json(const Choice& choice) const {
+    if (!choice.routing) return "";
+    std::string json = "{}";
+    if (choice.ended) {
+      add_member(json, "summary", to_text(choice.routing->summary(job_.experts_per_token)));
+    }
+    if (const std::string& tokens = choice.routing->tokens(); !tokens.empty()) {
+      add_member(json, "tokens", "[" + tokens + "]");
+    }
+    return json.size() == 2 ? "" : json;
   }
 
   void take_token(size_t index, StreamEvent& event, std::vector<std::string>& payloads) {
@@ -185,29 +239,17 @@ class Answer::State {
   }
 
   /// `content` is the delta of a chat, or the text of a completion.
-  void send_chunk(size_t index, Json content, Json logprobs, std::vector<std::string>& payloads) const {
-    const char* const reason = choices_[index].reason;
+  void send_chunk(size_t index, Json content, Json logprobs, std::vector<std::string>& payloads) {
     Json choice = {{"index", index}};
     choice[is_chat() ? "delta" : "text"] = std::move(content);
-    choice["logprobs"] = std::move(logprobs);
-    choice["finish_reason"] = reason == nullptr ? Json() : Json(reason);
-    Json chunk = head();
-    chunk["choices"] = Json::array({std::move(choice)});
-    if (job_.include_usage) chunk["usage"] = nullptr;
-    payloads.push_back(to_text(chunk));
+    std::string chunk = head();
+    add_member(chunk, "choices", "[" + choice_json(std::move(choice), std::move(logprobs), index) + "]");
+    if (job_.include_usage) add_member(chunk, "usage", "null");
+    payloads.push_back(std::move(chunk));
+    if (choices_[index].routing) choices_[index].routing->clear_tokens(routing_bytes_left_);
   }
 
-  /// What a chunk and a whole answer begin with.
-  Json head() const {
-    const char* const object = !is_chat()    ? "text_completion"
-                               : job_.stream ? "chat.completion.chunk"
-                                             : "chat.completion";
-    Json head = {{"id", id_}, {"object", object}, {"created", created_}, {"model", model_.id}};
-    if (job_.show_experts_per_token) head["experts_per_token"] = job_.experts_per_token;
-    return head;
-  }
-
-  Json whole_choice(size_t index) const {
+  std::string whole_choice(size_t index) const {
     const Choice& choice = choices_[index];
     Json json = {{"index", index}};
     if (is_chat()) {
@@ -215,9 +257,29 @@ class Answer::State {
     } else {
       json["text"] = choice.whole;
     }
-    json["logprobs"] = choice.logprobs;
-    json["finish_reason"] = choice.reason == nullptr ? Json() : Json(choice.reason);
-    return json;
+    return choice_json(std::move(json), choice.logprobs, index);
+  }
+
+  /// Adds what choices of all kinds end with.
+  std::string choice_json(Json json, Json logprobs, size_t index) const {
+    const char* const reason = choices_[index].reason;
+    json["logprobs"] = std::move(logprobs);
+    json["finish_reason"] = reason == nullptr ? Json() : Json(reason);
+    std::string text = to_text(json);
+    if (const std::string routing = routing_json(choices_[index]); !routing.empty()) {
+      add_member(text, "routing", routing);
+    }
+    return text;
+  }
+
+  /// What a chunk and a whole answer begin with.
+  std::string head() const {
+    const char* const object = !is_chat()    ? "text_completion"
+                               : job_.stream ? "chat.completion.chunk"
+                                             : "chat.completion";
+    Json head = {{"id", id_}, {"object", object}, {"created", created_}, {"model", model_.id}};
+    if (job_.show_experts_per_token) head["experts_per_token"] = job_.experts_per_token;
+    return to_text(head);
   }
 
   const ServedModel& model_;
@@ -225,6 +287,7 @@ class Answer::State {
   const std::string id_;
   const int64_t created_;
   std::vector<Choice> choices_;
+  int64_t routing_bytes_left_ = kMaxRoutingBytes;
   std::optional<ApiError> error_;
 };
 

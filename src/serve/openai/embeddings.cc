@@ -53,15 +53,17 @@ ApiResult<EmbeddingJob> read_embedding(std::string_view body, const ServedModel&
   const bool of_last = fields.word("pooling", {"mean", "last"}).value_or(0) == 1;
   fields.neutral("dimensions", {model.spec->hidden_size});
   fields.label("user", Json::value_t::string);
+  Request pattern;
+  pattern.max_new_tokens = 0;
+  pattern.task = of_last ? Task::kEmbedLast : Task::kEmbedMean;
+  read_priority(fields, pattern);
   Prompts inputs = read_prompts(fields, model, "input", model.limits.inputs, false);
   SOLI_API_RETURN_IF_ERROR(fields.finish());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const std::string param = inputs.size() == 1 ? "input" : fmt::format("input[{}]", i);
     SOLI_API_RETURN_IF_ERROR(check_prompt(model, param, inputs[i], false));
-    Request request;
+    Request request = pattern;
     request.prompt = std::move(inputs[i]);
-    request.max_new_tokens = 0;
-    request.task = of_last ? Task::kEmbedLast : Task::kEmbedMean;
     job.requests.push_back(std::move(request));
   }
   return job;

@@ -115,7 +115,7 @@ void read_routing(Fields& fields, const ServedModel& model, TextJob& job, Reques
                                    "'routing' needs a model with experts; '{}' is dense", model.id));
   }
   job.show_experts_per_token = true;
-  (void)request;
+  request.want_routing = true;
 }
 
 int64_t most_experts(const ServedModel& model, const Caller& caller) {
@@ -175,7 +175,13 @@ void read_generation(Fields& fields, const ServedModel& model, const Caller& cal
   if (!fields.boolean("ignore_eos").value_or(false)) {
     request.end_tokens = model.tokenizer->end_of_generation_ids();
   }
+  read_priority(fields, request);
   fields.label("user", Json::value_t::string);
+}
+
+void read_priority(Fields& fields, Request& request) {
+  const int64_t priority = fields.integer("priority", {-kMaxPriority, kMaxPriority}).value_or(0);
+  request.priority = static_cast<int32_t>(priority);
 }
 
 ApiStatus make_requests(const ServedModel& model, const Request& pattern, Prompts prompts, TextJob& job) {

@@ -12,6 +12,11 @@ using Prompts = std::vector<std::vector<int32_t>>;
 /// 404 where the request names another model than the one served.
 void read_model(Fields& fields, const ServedModel& model);
 
+/// The most, and the negative of the least, that "priority" may be.
+inline constexpr int64_t kMaxPriority = 1000;
+/// Reads "priority": among the waiting requests of one caller, the highest goes first.
+void read_priority(Fields& fields, Request& request);
+
 /// What chats and completions have in common: reads n, the sampling, stop, stream and the extensions into the
 /// job, and into `request`, which is to be the pattern of all its requests. `max_new_tokens` is the default.
 void read_generation(Fields& fields, const ServedModel& model, const Caller& caller, TextJob& job,

@@ -1,6 +1,7 @@
 // GET /v1/models and /props
 
 #include <algorithm>
+#include <utility>
 
 #include "base/utf8.h"
 #include "serve/openai/endpoints.h"
@@ -19,9 +20,13 @@ Json model_json(const ServedModel& model) {
 Json experts_json(const ServedModel& model) {
   const ModelSpec& spec = *model.spec;
   if (!spec.is_moe()) return nullptr;
+  Json layers = Json::array();
+  for (int64_t layer = 0; layer < spec.n_layers; ++layer) {
+    if (spec.is_moe_layer(layer)) layers.push_back(layer);
+  }
   const int64_t own = spec.router.experts_per_token;
   const int64_t most = std::min(std::max(own, model.limits.experts_per_token), spec.router.n_reachable());
-  return {{"layers", spec.n_moe_layers()},
+  return {{"layers", std::move(layers)},
           {"per_layer", spec.router.n_experts},
           {"per_token", own},
           {"per_token_max", most}};

@@ -292,6 +292,85 @@ TEST(CompletionAnswer, TheChosenOfTwoTokensWithOneTextIsShown) {
   EXPECT_EQ(logprobs["token_logprobs"][0], -3);
 }
 
+StreamEvent with_routing(StreamEvent event, int64_t position, std::vector<uint16_t> ids) {
+  event.position = position;
+  event.routing = TokenRouting{position, {0, 2, 4}, std::move(ids), {0.75F, 0.25F, 0.5F, 0.1F}};
+  return event;
+}
+
+void feed_routed(Fed& fed) {
+  fed.push(0, with_routing(prompt_event('a', {}, {}), 0, {1, 2, 3, 4}));
+  fed.push(0, with_routing(prompt_event('b', {}, {}), 1, {1, 2, 3, 4}));
+  fed.push(0, with_routing(token_event('x'), 1, {1, 2, 3, 4}));
+  fed.push(0, with_routing(token_event('y'), 2, {7, 0, 3, 5}));
+  fed.push(0, end_event(FinishReason::kMaxNewTokens));
+}
+
+constexpr const char* kRoutedTokens =
+    R"([{"position":0,"token":97,"experts":[[1,2],[3,4]],"weights":[[0.75,0.25],[0.5,0.1]]},)"
+    R"({"position":1,"token":98,"experts":[[1,2],[3,4]],"weights":[[0.75,0.25],[0.5,0.1]]},)"
+    R"({"position":2,"token":120,"experts":[[7,0],[3,5]],"weights":[[0.75,0.25],[0.5,0.1]]}])";
+
+TEST(CompletionAnswer, TheSummaryIsThatOfAllTokens) {
+  Fed fed(completion_job(R"("prompt":"ab","routing":true)"));
+  feed_routed(fed);
+  const Json answer = Json::parse(fed.answer.body());
+  EXPECT_EQ(answer["experts_per_token"], 2);
+  const Json& routing = answer["choices"][0]["routing"];
+  EXPECT_FALSE(routing.contains("tokens"));
+  const Json& summary = routing["summary"];
+  EXPECT_EQ(summary["experts_per_token"], 2);
+  EXPECT_EQ(summary["all"]["n_tokens"], 3);
+  EXPECT_EQ(summary["prompt"]["n_tokens"], 2);
+  EXPECT_EQ(summary["all"]["active_parameters"]["mean"], 140.0) << "100 and four experts of 10";
+  EXPECT_EQ(summary["all"]["touched_bytes"]["mean"], 280.0);
+  EXPECT_EQ(summary["distinct_pairs"], 7);
+  EXPECT_EQ(summary["layers"].size(), 2U);
+  EXPECT_EQ(summary["n_dropped_tokens"], 0);
+  EXPECT_FALSE(summary["all"].contains("gate_entropy_bits")) << "nobody recorded it";
+}
+
+TEST(CompletionAnswer, RoutingOfEveryTokenOnce) {
+  Fed fed(completion_job(R"("prompt":"ab","routing":"tokens")"));
+  feed_routed(fed);
+  const Json routing = Json::parse(fed.answer.body())["choices"][0]["routing"];
+  EXPECT_EQ(routing["tokens"], Json::parse(kRoutedTokens));
+  EXPECT_EQ(routing["summary"]["all"]["n_tokens"], 3);
+}
+
+TEST(CompletionAnswer, RoutingIsStreamedWithTheText) {
+  Fed fed(completion_job(R"("prompt":"ab","routing":"tokens","stream":true)"));
+  feed_routed(fed);
+  Json tokens = Json::array();
+  const std::vector<Json> chunks = fed.chunks();
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    const Json& choice = chunks[i]["choices"][0];
+    EXPECT_EQ(chunks[i]["experts_per_token"], 2);
+    EXPECT_EQ(choice.contains("routing") && choice["routing"].contains("summary"), i + 1 == chunks.size());
+    if (!choice.contains("routing") || !choice["routing"].contains("tokens")) continue;
+    for (const Json& token : choice["routing"]["tokens"]) tokens.push_back(token);
+  }
+  EXPECT_EQ(tokens, Json::parse(kRoutedTokens));
+  EXPECT_EQ(chunks.size(), 3U) << "x, y and the end: the prompt's routing goes with the first text";
+}
+
+TEST(CompletionAnswer, RoutingOfALongPromptIsSentWithoutText) {
+  Fed fed(completion_job(R"("prompt":"ab","routing":"tokens","stream":true)"));
+  fed.job.requests[0].prompt.assign(3000, 'a');
+  for (int64_t i = 0; i < 3000; ++i) {
+    fed.push(0, with_routing(prompt_event('a', {}, {}), i, {1, 2, 3, 4}));
+  }
+  EXPECT_GE(fed.payloads.size(), 3U);
+  size_t n_tokens = 0;
+  for (const Json& chunk : fed.chunks()) {
+    EXPECT_EQ(chunk["choices"][0]["text"], "");
+    n_tokens += chunk["choices"][0]["routing"]["tokens"].size();
+  }
+  EXPECT_LE(n_tokens, 3000U);
+  fed.push(0, end_event(FinishReason::kMaxNewTokens));
+  EXPECT_EQ(Json::parse(fed.payloads.back())["choices"][0]["routing"]["tokens"].size(), 3000U - n_tokens);
+}
+
 /// Feeds one job in both modes with the same events.
 TEST(ChatAnswer, TheJoinedStreamIsTheWholeAnswer) {
   Rng rng(5);

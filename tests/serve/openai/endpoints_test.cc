@@ -66,6 +66,7 @@ TEST(Props, ShowWhatIsInEffect) {
   Served served;
   const Json props = Json::parse(props_body(served.model));
   EXPECT_EQ(props["context_length"], 64);
+  EXPECT_EQ(props["experts"]["layers"], Json({0, 1}));
   EXPECT_EQ(props["experts"]["per_token"], 2);
   EXPECT_EQ(props["experts"]["per_token_max"], 4);
   EXPECT_EQ(props["chat_template"], kTemplate);

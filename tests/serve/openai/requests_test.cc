@@ -95,6 +95,7 @@ const Refusal kCommon[] = {
     {R"("routing":"all")", "invalid_value", "routing", "'tokens'"},
     {R"("experts_per_token":0)", "invalid_value", "experts_per_token", "1 to 4"},
     {R"("experts_per_token":5)", "invalid_value", "experts_per_token", "1 to 4"},
+    {R"("priority":1001)", "invalid_value", "priority", "-1000 to 1000"},
     {R"("user":7)", "invalid_value", "user", "string"},
     {R"("ignore_eos":1)", "invalid_value", "ignore_eos", "true or false"},
 };
@@ -253,7 +254,7 @@ TEST(ReadRequests, EveryParameterArrives) {
       "presence_penalty":-1,"repeat_penalty":1.5,"repeat_last_n":9,"seed":42,"max_completion_tokens":5,
       "logit_bias":{"0":-100,"259":2.5},"stop":["a","b"],"stream":true,"n":2,
       "stream_options":{"include_usage":true},"logprobs":true,"top_logprobs":3,"ignore_eos":true,
-      "experts_per_token":4)");
+      "experts_per_token":4,"priority":-3,"routing":"tokens")");
   ASSERT_TRUE(job) << job.error().message;
   const Request& request = job->requests[0];
   const SamplingParams& sampling = request.sampling;
@@ -277,6 +278,9 @@ TEST(ReadRequests, EveryParameterArrives) {
   EXPECT_TRUE(job->stream && job->include_usage && job->logprobs);
   EXPECT_EQ(job->n, 2);
   EXPECT_EQ(job->experts_per_token, 4);
+  EXPECT_EQ(request.priority, -3);
+  EXPECT_TRUE(request.want_routing);
+  EXPECT_EQ(job->routing, RoutingDetail::kTokens);
   EXPECT_TRUE(request.sampling.validate());
 }
 
