@@ -168,7 +168,7 @@ class Answer::State {
       add_member(json, "summary", to_text(choice.routing->summary(job_.experts_per_token)));
     }
     if (const std::string& tokens = choice.routing->tokens(); !tokens.empty()) {
-      add_member(json, "tokens", "[" + tokens + "]");
+      add_member(json, "tokens", fmt::format("[{}]", tokens));
     }
     return json.size() == 2 ? "" : json;
   }
@@ -243,7 +243,8 @@ class Answer::State {
     Json choice = {{"index", index}};
     choice[is_chat() ? "delta" : "text"] = std::move(content);
     std::string chunk = head();
-    add_member(chunk, "choices", "[" + choice_json(std::move(choice), std::move(logprobs), index) + "]");
+    add_member(chunk, "choices",
+               fmt::format("[{}]", choice_json(std::move(choice), std::move(logprobs), index)));
     if (job_.include_usage) add_member(chunk, "usage", "null");
     payloads.push_back(std::move(chunk));
     if (choices_[index].routing) choices_[index].routing->clear_tokens(routing_bytes_left_);
