@@ -26,7 +26,7 @@ CLI::Option* find_option(CLI::App& app, const std::string& key) {
 
 Status apply(CLI::Option& option, const serve::Setting& setting) {
   const bool is_flag = option.get_expected_max() == 0;
-  const bool takes_one = option.get_items_expected_max() <= 1;
+  const bool takes_one = option.get_multi_option_policy() != CLI::MultiOptionPolicy::TakeAll;
   if (setting.values.size() > 1 && takes_one)
     return fail(ErrorKind::kMalformed, "'{}' takes one value, and not a list", setting.key);
   if (is_flag && setting.values.front() != "true" && setting.values.front() != "false") {

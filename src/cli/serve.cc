@@ -1,5 +1,8 @@
 // soli serve: an HTTP server with the API of OpenAI.
+#include <sys/resource.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -44,6 +47,19 @@ std::optional<int> next_signal(std::chrono::milliseconds time) {
   return number > 0 ? std::optional(number) : std::nullopt;
 }
 
+/// Each connection is a file. Where the system allows fewer, those that are there are served.
+void raise_file_limit(int64_t n_connections) {
+  constexpr int64_t kFurtherFiles = 128;
+  const auto wanted = static_cast<rlim_t>(n_connections + kFurtherFiles);
+  struct rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  const bool is_set = ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+  if (is_set && limit.rlim_cur == wanted) return;
+  print_note("soli: the system allows {} open files, too few for --max-connections {}\n", limit.rlim_cur,
+             n_connections);
+}
+
 Result<serve::ApiKeys> read_keys(const ServeOptions& options, std::vector<serve::ApiKey> keys) {
   if (!options.api_key_file.empty()) {
     SOLI_ASSIGN_OR_RETURN(const std::string text, read_text(options.api_key_file, kMaxKeyFileBytes));
@@ -52,6 +68,11 @@ Result<serve::ApiKeys> read_keys(const ServeOptions& options, std::vector<serve:
     keys.insert(keys.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
   return serve::ApiKeys::create(std::move(keys));
+}
+
+/// A service manager that does not listen is no reason to end.
+void tell_manager(std::string_view state) {
+  if (const Status status = serve::notify_service_manager(state); !status) print_error(status.error());
 }
 
 /// A server from its start to its end.
@@ -97,6 +118,7 @@ Status Serving::open() {
 }
 
 Status Serving::listen() {
+  raise_file_limit(options_.limits.max_connections);
   service_ = std::make_unique<serve::Service>(
       serve::ServiceOptions{.model_id = model_->id(),
                             .keys = std::move(keys_),
@@ -112,18 +134,14 @@ Status Serving::listen() {
 
 void Serving::load() {
   const Status status = model_->start([this](double share) { service_->show_progress(share); });
-  if (status) {
-    service_->set_backend(model_->backend());
-    print_note("soli: {} is ready after {:.1f} s: {} at once, contexts of {} tokens{}\n", model_->id(),
-               model_->session().load_seconds(), options_.model.engine.max_sequences,
-               model_->context_length(),
-               model_->takes_chats() ? "" : ", no chats: there is no chat template");
-    if (const Status told = serve::notify_service_manager("READY=1\nSTATUS=ready"); !told)
-      print_error(told.error());
-  } else {
-    load_error_ = status.error();
-  }
+  if (!status) load_error_ = status.error();
+  if (status) service_->set_backend(model_->backend());
   loaded_ = true;
+  if (!status) return;
+  print_note("soli: {} is ready after {:.1f} s: {} at once, contexts of {} tokens{}\n", model_->id(),
+             model_->session().load_seconds(), options_.model.engine.max_sequences, model_->context_length(),
+             model_->takes_chats() ? "" : ", no chats: there is no chat template");
+  tell_manager("READY=1\nSTATUS=ready");
 }
 
 void Serving::reopen_log() {
@@ -145,7 +163,7 @@ Result<int> Serving::drain() {
   using Clock = std::chrono::steady_clock;
   service_->begin_drain();
   http_->drain();
-  (void)serve::notify_service_manager("STOPPING=1\nSTATUS=draining");
+  tell_manager("STOPPING=1\nSTATUS=draining");
   print_note("soli: ending: {} requests have {:g} s to finish; a second signal ends at once\n",
              service_->n_active(), options_.drain_seconds);
   const Clock::time_point until =
@@ -184,6 +202,7 @@ Result<int> Serving::run() {
   loader_ = std::thread([this] { load(); });
   const Status ended = wait_for_end();
   if (ended && !loaded_) {
+    tell_manager("STOPPING=1");
     http_->stop();
     log_.reset();
     std::_Exit(kExitDone);

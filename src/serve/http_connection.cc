@@ -23,6 +23,7 @@ constexpr size_t kReadBytes = 16 << 10;
 constexpr size_t kMaxBufferBytes = 64 << 10;  // holds a whole head, and what is pipelined behind it
 constexpr size_t kWriteBytes = 16 << 10;      // pieces of a source are gathered up to here
 constexpr std::chrono::milliseconds kWatchGap{200};
+constexpr std::chrono::milliseconds kDrainIdleTime{1'000};  // for the request of a connection that came late
 constexpr std::chrono::milliseconds kLingerTime{2'000};
 constexpr int64_t kMaxLingerBytes = 1 << 20;
 
@@ -151,7 +152,8 @@ asio::awaitable<bool> Connection::wait_for_request() {
   buffer_.shrink_to_fit();
   record_ = {};
   idle_ = true;
-  set_deadline(shared_->limits.idle_time);
+  set_deadline(shared_->draining ? std::min(kDrainIdleTime, shared_->limits.idle_time)
+                                 : shared_->limits.idle_time);
   const auto [error] = co_await socket_.async_wait(tcp::socket::wait_read, kAwait);
   clear_deadline();
   idle_ = false;

@@ -6,7 +6,11 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <unistd.h>
+
 #include <array>
+#include <chrono>
+#include <fstream>
 
 #include "serve/routes.h"
 
@@ -65,6 +69,13 @@ class Page {
   const std::string model_id_;
   std::vector<MetricFamily> families_;
 };
+
+double resident_bytes() {
+  int64_t n_pages = 0;
+  int64_t n_resident = 0;
+  std::ifstream("/proc/self/statm") >> n_pages >> n_resident;
+  return static_cast<double>(n_resident * ::sysconf(_SC_PAGESIZE));
+}
 
 void add_engine(Page& page, const ModelFigures& model) {
   const EngineCounters& engine = model.engine;
@@ -132,6 +143,8 @@ class Metrics::Impl {
  public:
   explicit Impl(const std::string& model_id);
 
+  const double started =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   std::string model_id;
   mutable prometheus::Registry registry;
   prometheus::Family<prometheus::Counter>* answers;
@@ -217,6 +230,8 @@ std::string Metrics::text(const ServerFigures& server, const std::optional<Model
                server.http.connections_refused);
   page.gauge("soli_http_bodies_bytes", "Bodies of requests that are being read or translated.",
              static_cast<double>(server.http.bodies_bytes));
+  page.gauge("process_resident_memory_bytes", "Resident memory of the process.", resident_bytes());
+  page.gauge("process_start_time_seconds", "Start of the server since 1970.", impl_->started);
   page.counter("soli_access_log_dropped_lines_total", "Lines that the access log could not take.",
                server.log_lines_dropped);
   if (model) {

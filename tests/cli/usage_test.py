@@ -2,7 +2,7 @@
 
 from program import DEMO, DONE, ERROR, MIXTRAL, USAGE, CliTest, environment, main, soli
 
-COMMANDS = ["run", "inspect", "tokenize", "render", "logits", "eval", "bench", "synth", "completion"]
+COMMANDS = ["run", "serve", "inspect", "tokenize", "render", "logits", "eval", "bench", "synth", "completion"]
 
 
 class HelpTest(CliTest):
