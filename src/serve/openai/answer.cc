@@ -37,7 +37,7 @@ class Answer::State {
   State(const ServedModel& model, const TextJob& job, std::string id, int64_t created)
       : model_(model), job_(job), id_(std::move(id)), created_(created) {
     for (size_t i = 0; i < job.requests.size(); ++i) {
-      choices_.push_back({ChoiceText(*model.tokenizer, job.stops, job.echo)});
+      choices_.push_back({ChoiceText(*model.tokenizer, job.stops, job.echo), new_logprobs()});
       if (job.routing == RoutingDetail::kNone) continue;
       choices_.back().routing.emplace(model, job.routing,
                                       static_cast<int64_t>(job.requests[i].prompt.size()));
@@ -107,14 +107,14 @@ class Answer::State {
  private:
   struct Choice {
     ChoiceText text;
+    LogprobList logprobs;  // without streaming: of its tokens
     bool started = false;
     bool ended = false;     // nothing is added to the text
     bool finished = false;  // kFinished came
     const char* reason = nullptr;
     int64_t n_generated = 0;
-    int64_t n_cached = 0;     // of the prompt
-    std::string whole = {};   // without streaming: the text so far
-    Json logprobs = nullptr;  // without streaming: of its tokens
+    int64_t n_cached = 0;    // of the prompt
+    std::string whole = {};  // without streaming: the text so far
     std::optional<ChoiceRouting> routing = {};
     std::vector<int32_t> generated = {};  // where routing is wanted
   };
@@ -128,9 +128,8 @@ class Answer::State {
   void start(size_t index, std::vector<std::string>& payloads) {
     Choice& choice = choices_[index];
     choice.started = true;
-    if (job_.logprobs) choice.logprobs = empty_logprobs();
     if (job_.stream && is_chat()) {
-      send_chunk(index, {{"role", "assistant"}, {"content", ""}, {"refusal", nullptr}}, nullptr, payloads);
+      send_chunk(index, {{"role", "assistant"}, {"content", ""}, {"refusal", nullptr}}, "null", payloads);
     }
     if (!job_.echo || job_.logprobs) return;
     // The whole prompt at once; with logprobs, the engine delivers its tokens.
@@ -156,7 +155,7 @@ class Answer::State {
     }
     if (event.kind == StreamEvent::Kind::kToken) choice.generated.push_back(event.token);
     if (job_.stream && choice.routing->tokens().size() > kRoutingChunkBytes) {
-      send_chunk(index, is_chat() ? Json::object() : Json(""), nullptr, payloads);
+      send_chunk(index, is_chat() ? Json::object() : Json(""), "null", payloads);
     }
   }
 
@@ -202,49 +201,35 @@ class Answer::State {
     Choice& choice = choices_[index];
     choice.ended = true;
     choice.reason = reason;
-    if (job_.stream) send_chunk(index, is_chat() ? Json::object() : Json(""), nullptr, payloads);
+    if (job_.stream) send_chunk(index, is_chat() ? Json::object() : Json(""), "null", payloads);
   }
 
-  Json empty_logprobs() const {
-    if (!is_chat()) return empty_completion_logprobs();
-    return {{"content", Json::array()}, {"refusal", nullptr}};
-  }
-
-  void add_logprobs(Json& logprobs, const std::vector<TextToken>& tokens) const {
-    for (const TextToken& token : tokens) {
-      if (is_chat()) {
-        logprobs["content"].push_back(chat_logprob(*model_.tokenizer, token, job_.n_top_logprobs));
-      } else {
-        add_completion_logprob(logprobs, *model_.tokenizer, token);
-      }
-    }
+  LogprobList new_logprobs() const {
+    return LogprobList(*model_.tokenizer, job_.endpoint, job_.n_top_logprobs);
   }
 
   void send(size_t index, TextPiece piece, std::vector<std::string>& payloads) {
     if (!job_.logprobs) piece.tokens.clear();
     if (piece.empty()) return;
     Choice& choice = choices_[index];
+    LogprobList part = new_logprobs();
+    LogprobList& logprobs = job_.stream ? part : choice.logprobs;
+    for (const TextToken& token : piece.tokens) logprobs.add(token);
     if (!job_.stream) {
       choice.whole += piece.text;
-      if (job_.logprobs) add_logprobs(choice.logprobs, piece.tokens);
       return;
     }
-    Json logprobs = nullptr;
-    if (job_.logprobs) {
-      logprobs = empty_logprobs();
-      add_logprobs(logprobs, piece.tokens);
-    }
     Json content = is_chat() ? Json{{"content", piece.text}} : Json(piece.text);
-    send_chunk(index, std::move(content), std::move(logprobs), payloads);
+    send_chunk(index, std::move(content), job_.logprobs ? part.json() : "null", payloads);
   }
 
   /// `content` is the delta of a chat, or the text of a completion.
-  void send_chunk(size_t index, Json content, Json logprobs, std::vector<std::string>& payloads) {
+  void send_chunk(size_t index, Json content, const std::string& logprobs,
+                  std::vector<std::string>& payloads) {
     Json choice = {{"index", index}};
     choice[is_chat() ? "delta" : "text"] = std::move(content);
     std::string chunk = head();
-    add_member(chunk, "choices",
-               fmt::format("[{}]", choice_json(std::move(choice), std::move(logprobs), index)));
+    add_member(chunk, "choices", fmt::format("[{}]", choice_json(choice, logprobs, index)));
     if (job_.include_usage) add_member(chunk, "usage", "null");
     payloads.push_back(std::move(chunk));
     if (choices_[index].routing) choices_[index].routing->clear_tokens(routing_bytes_left_);
@@ -258,15 +243,15 @@ class Answer::State {
     } else {
       json["text"] = choice.whole;
     }
-    return choice_json(std::move(json), choice.logprobs, index);
+    return choice_json(json, job_.logprobs ? choice.logprobs.json() : "null", index);
   }
 
   /// Adds what choices of all kinds end with.
-  std::string choice_json(Json json, Json logprobs, size_t index) const {
+  std::string choice_json(const Json& json, const std::string& logprobs, size_t index) const {
     const char* const reason = choices_[index].reason;
-    json["logprobs"] = std::move(logprobs);
-    json["finish_reason"] = reason == nullptr ? Json() : Json(reason);
     std::string text = to_text(json);
+    add_member(text, "logprobs", logprobs);
+    add_member(text, "finish_reason", reason == nullptr ? "null" : to_text(reason));
     if (const std::string routing = routing_json(choices_[index]); !routing.empty()) {
       add_member(text, "routing", routing);
     }

@@ -10,6 +10,11 @@
 namespace soli::openai {
 namespace {
 
+void append(std::string& list, const Json& element) {
+  if (!list.empty()) list += ',';
+  list += to_text(element);
+}
+
 Json number(double logprob) { return logprob > kLeastLogprob ? logprob : kLeastLogprob; }
 
 /// The most likely tokens, the token itself among them.
@@ -37,43 +42,50 @@ std::string completion_name(const Tokenizer& tokenizer, int32_t id) {
 
 }  // namespace
 
-Json chat_logprob(const Tokenizer& tokenizer, const TextToken& token, int64_t n_top) {
-  Json entry = chat_entry(tokenizer, token.token, token.logprob.value_or(0));
+void LogprobList::add(const TextToken& token) {
+  if (endpoint_ == Endpoint::kChat) {
+    add_to_chat(token);
+  } else {
+    add_to_completion(token);
+  }
+}
+
+void LogprobList::add_to_chat(const TextToken& token) {
+  Json entry = chat_entry(*tokenizer_, token.token, token.logprob.value_or(0));
   Json top = Json::array();
-  if (n_top > 0) {
+  if (n_top_ > 0) {
     for (const TokenLogprob& other : with_itself(token)) {
-      top.push_back(chat_entry(tokenizer, other.token, other.logprob));
+      top.push_back(chat_entry(*tokenizer_, other.token, other.logprob));
     }
   }
   entry["top_logprobs"] = std::move(top);
-  return entry;
+  append(content_, entry);
 }
 
-Json empty_completion_logprobs() {
-  return {{"tokens", Json::array()},
-          {"token_logprobs", Json::array()},
-          {"top_logprobs", Json::array()},
-          {"text_offset", Json::array()}};
-}
-
-void add_completion_logprob(Json& logprobs, const Tokenizer& tokenizer, const TextToken& token) {
-  const std::string name = completion_name(tokenizer, token.token);
-  logprobs["tokens"].push_back(name);
-  logprobs["text_offset"].push_back(token.offset);
+void LogprobList::add_to_completion(const TextToken& token) {
+  const std::string name = completion_name(*tokenizer_, token.token);
+  append(tokens_, name);
+  append(text_offsets_, token.offset);
   if (!token.logprob) {
-    logprobs["token_logprobs"].push_back(nullptr);
-    logprobs["top_logprobs"].push_back(nullptr);
+    append(token_logprobs_, nullptr);
+    append(top_logprobs_, nullptr);
     return;
   }
-  logprobs["token_logprobs"].push_back(number(*token.logprob));
+  append(token_logprobs_, number(*token.logprob));
   Json top = Json::object();
   for (const TokenLogprob& other : with_itself(token)) {
-    const std::string other_name = completion_name(tokenizer, other.token);
+    const std::string other_name = completion_name(*tokenizer_, other.token);
     if (other.token == token.token || (other_name != name && !top.contains(other_name))) {
       top[other_name] = number(other.logprob);
     }
   }
-  logprobs["top_logprobs"].push_back(std::move(top));
+  append(top_logprobs_, top);
+}
+
+std::string LogprobList::json() const {
+  if (endpoint_ == Endpoint::kChat) return fmt::format(R"({{"content":[{}],"refusal":null}})", content_);
+  return fmt::format(R"({{"tokens":[{}],"token_logprobs":[{}],"top_logprobs":[{}],"text_offset":[{}]}})",
+                     tokens_, token_logprobs_, top_logprobs_, text_offsets_);
 }
 
 }  // namespace soli::openai
