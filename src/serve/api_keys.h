@@ -13,8 +13,8 @@ namespace soli::serve {
 
 /// What opens the door, and what its holder may do.
 struct ApiKey {
-  std::string key;
-  std::string name;                   // for the log and the metrics; keys themselves are never shown
+  std::string key = {};
+  std::string name = {};              // for the log and the metrics; keys themselves are never shown
   int64_t max_experts_per_token = 0;  // 0: the server's limit
   int64_t priority = 0;               // among waiting requests: the highest goes first
 };

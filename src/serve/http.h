@@ -85,17 +85,17 @@ class Responder {
 
 /// How one request went, told when its answer is written or its client has left.
 struct HttpRecord {
-  std::string id;
-  std::string peer;
-  std::string method;  // "" where the head could not be read
-  std::string path;
+  std::string id = {};
+  std::string peer = {};
+  std::string method = {};  // "" where the head could not be read
+  std::string path = {};
   int status = 0;
   int64_t bytes_in = 0;   // of the body
   int64_t bytes_out = 0;  // with the head
   double seconds = 0;     // from the first byte of the head
   double write_seconds = 0;
   bool abandoned = false;  // the client left, or did not read
-  std::shared_ptr<HttpContext> context;
+  std::shared_ptr<HttpContext> context = {};
 };
 
 /// Who answers. Called on the threads of the transport, from several at once, and must not block.
