@@ -142,7 +142,7 @@ TEST_F(HttpServerTest, RefusesWhatBreaksTheRules) {
   EXPECT_EQ(status("GET / HTTP/1.1\nHost: localhost\n\n\r\n\r\n"), 505);
   EXPECT_EQ(status("GET / HTTP/1.1\r\nHost: localhost\r\nX: a\rb\r\n\r\n"), 400);
   EXPECT_EQ(status("GET / HTTP/1.1\r\nHost: localhost\r\nX : a\r\n\r\n"), 400);
-  EXPECT_EQ(status(std::string("GET / HTTP/1.1\r\nHost: localhost\r\nX: a\0b\r\n\r\n", 46)), 400);
+  EXPECT_EQ(status(std::string("GET / HTTP/1.1\r\nHost: localhost\r\nX: a\0b\r\n\r\n", 43)), 400);
   EXPECT_EQ(status("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"),
             400);
   EXPECT_EQ(status("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nTransfer-Encoding: "
