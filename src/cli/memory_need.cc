@@ -6,7 +6,6 @@
 #include "base/units.h"
 #include "experts/expert_biases.h"
 #include "experts/local_executor.h"
-#include "model/kv_layout.h"
 #include "model/packed_loader.h"
 #include "model/weight_loader.h"
 #include "model/workspace.h"
@@ -56,7 +55,7 @@ Result<MemoryNeed> count_memory_need(const ModelFile& file, Runtime& runtime, co
   const ModelSpec& spec = file.spec();
   const Workspace::Limits limits = options.workspace_limits();
   SOLI_ASSIGN_OR_RETURN(const WeightBytes weights, count_weight_bytes(file, runtime));
-  const int64_t page_bytes = Slab::charged_bytes(KvLayout(spec, options.kv_type).page_bytes());
+  const int64_t page_bytes = KvPagePool::charged_bytes(options.page_shape(spec));
   const int64_t n_pages = (n_positions + kKvPagePositions - 1) / kKvPagePositions;
   return MemoryNeed{.shared_weights = weights.shared,
                     .experts = weights.experts,

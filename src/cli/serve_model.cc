@@ -5,11 +5,9 @@
 #include <filesystem>
 #include <utility>
 
-#include "base/slab.h"
 #include "cli/chat_inputs.h"
 #include "cli/text_input.h"
 #include "format/conversation.h"
-#include "model/kv_layout.h"
 
 namespace soli::cli {
 namespace {
@@ -18,6 +16,8 @@ namespace {
 std::string name_of_file(const std::string& path) { return std::filesystem::path(path).stem().string(); }
 
 constexpr int64_t kMaxTemplateBytes = int64_t{1} << 20;
+// Of running streams, while prompts are read beside them (docs/scheduling.md).
+constexpr double kMaxSlowdown = 2.5;
 
 }  // namespace
 
@@ -39,7 +39,7 @@ Result<std::unique_ptr<ServeModel>> ServeModel::open(const ServeOptions& options
   SOLI_ASSIGN_OR_RETURN(const Tokenizer* const tokenizer, model->session_->tokenizer());
   SOLI_RETURN_IF_ERROR(model->open_template(*tokenizer));
   model->parameters_ = count_parameters(session.file());
-  model->page_bytes_ = Slab::charged_bytes(KvLayout(spec, options.model.engine.kv_type).page_bytes());
+  model->page_bytes_ = KvPagePool::charged_bytes(model->engine_options().page_shape(spec));
   if (spec.is_moe()) model->calls_.emplace(spec.router.n_experts);
 
   openai::ServedModel& served = model->served_;
@@ -75,10 +75,18 @@ Status ServeModel::open_template(const Tokenizer& tokenizer) {
   return {};
 }
 
-Status ServeModel::start(std::function<void(double)> on_progress) {
+EngineOptions ServeModel::engine_options() const {
   EngineOptions engine = options_.model.engine;
   engine.context_length = served_.context_length;
   engine.max_experts_per_token = options_.max_experts_per_token;
+  engine.prefix_cache = true;
+  engine.keep_routing = true;
+  engine.max_slowdown = kMaxSlowdown;
+  return engine;
+}
+
+Status ServeModel::start(std::function<void(double)> on_progress) {
+  EngineOptions engine = engine_options();
   if (calls_) engine.hooks.observer = &*calls_;
   session_->set_on_progress([on_progress = std::move(on_progress)](int64_t done, int64_t total) {
     if (total > 0) on_progress(static_cast<double>(done) / static_cast<double>(total));

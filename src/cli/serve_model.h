@@ -38,6 +38,7 @@ class ServeModel {
   Status save_records() const { return session_->save_records(); }
 
  private:
+  EngineOptions engine_options() const;
   explicit ServeModel(const ServeOptions& options) : options_(options) {}
   Status open_template(const Tokenizer& tokenizer);
   serve::ModelFigures figures() const;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/request_check.h"
+
 namespace soli {
 namespace {
 
@@ -14,17 +16,15 @@ Status check_positive(const char* name, int64_t value, int64_t most) {
 SchedulerLimits scheduler_limits(const EngineOptions& options) {
   return {.max_sequences = options.max_sequences,
           .max_queued = options.max_queued,
+          .max_queued_per_tenant = options.max_queued_per_tenant,
           .chunk_rows = options.chunk_rows,
-          .max_logit_rows = options.max_logit_rows};
+          .max_logit_rows = options.max_logit_rows,
+          .max_slowdown = options.max_slowdown,
+          .prefix_cache = options.prefix_cache && options.hooks.control == nullptr};
 }
 
-/// What a client wants to know of the event's token, by the logits that belong to it.
-void add_detail(StreamEvent& event, Detail detail, int64_t n_top, std::span<const float> logits) {
-  if (detail == Detail::kLogits) event.logits.assign(logits.begin(), logits.end());
-  if (detail == Detail::kLogprob || detail == Detail::kTopLogprobs) {
-    event.logprob = log_probability(logits, event.token);
-  }
-  if (detail == Detail::kTopLogprobs) event.top_logprobs = top_log_probabilities(logits, n_top);
+int64_t most_experts_per_token(const ModelSpec& spec, const EngineOptions& options) {
+  return std::max(options.max_experts_per_token, spec.router.experts_per_token);
 }
 
 EngineClock clock_of(const EngineOptions& options) {
@@ -38,6 +38,13 @@ int64_t effective_context(const ModelSpec& spec, const EngineOptions& options) {
 
 }  // namespace
 
+KvPagePool::Shape EngineOptions::page_shape(const ModelSpec& spec) const {
+  const RoutingLayout routing(spec, most_experts_per_token(spec, *this));
+  return {.kv_bytes = KvLayout(spec, kv_type).page_bytes(),
+          .routing_bytes = keep_routing ? routing.page_bytes() : 0,
+          .max_pages = max_kv_pages};
+}
+
 Engine::Engine(const Model& model, ExpertExecutor& experts, const EngineOptions& options, Workspace workspace)
     : model_(model),
       experts_(experts),
@@ -46,10 +53,13 @@ Engine::Engine(const Model& model, ExpertExecutor& experts, const EngineOptions&
       context_length_(effective_context(model.spec(), options)),
       wakeup_(std::make_shared<Wakeup>()),
       layout_{KvLayout(model.spec(), options.kv_type), model.rope(context_length_)},
-      pages_(model.runtime().budget(), layout_.kv.page_bytes()),
+      routing_layout_(model.spec(), most_experts_per_token(model.spec(), options)),
+      routing_keeper_(routing_layout_),
+      pages_(model.runtime().budget(), options.page_shape(model.spec())),
       context_{model.runtime().team(), model.runtime().kernels(), options.activations},
       workspace_(std::move(workspace)),
-      scheduler_(scheduler_limits(options), pages_, clock_of(options), meter_) {}
+      scheduler_(scheduler_limits(options), pages_, clock_of(options), meter_),
+      delivery_(context_length_, &routing_layout_, clock_of(options), meter_) {}
 
 Result<std::unique_ptr<Engine>> Engine::create(const Model& model, ExpertExecutor& experts,
                                                const EngineOptions& options) {
@@ -60,13 +70,24 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, ExpertExecuto
   SOLI_RETURN_IF_ERROR(check_positive("queued requests", options.max_queued, kMost));
   SOLI_RETURN_IF_ERROR(check_positive("rows per step", options.chunk_rows, kMost));
   SOLI_RETURN_IF_ERROR(check_positive("logit rows per step", options.max_logit_rows, kMost));
+  for (const auto& [name, value] : {std::pair("queued requests of a tenant", options.max_queued_per_tenant),
+                                    std::pair("kv pages", options.max_kv_pages)}) {
+    if (value < 0) return fail(ErrorKind::kInvalidArgument, "{}: {} is not allowed; 0 or more", name, value);
+  }
+  if (options.max_slowdown != 0 && !(options.max_slowdown >= 1)) {
+    return fail(ErrorKind::kInvalidArgument, "slowdown by prompts: {} is not allowed; 1 or more, or 0",
+                options.max_slowdown);
+  }
   SOLI_ASSIGN_OR_RETURN(Workspace workspace, Workspace::create(model.spec(), model.runtime().budget(),
                                                                options.workspace_limits()));
   return std::unique_ptr<Engine>(new Engine(model, experts, options, std::move(workspace)));
 }
 
 Result<std::shared_ptr<Stream>> Engine::submit(Request request) {
-  SOLI_RETURN_IF_ERROR(validate(request));
+  SOLI_RETURN_IF_ERROR(check_request(request, model_.spec(),
+                                     {.context_length = context_length_,
+                                      .max_experts_per_token = options_.max_experts_per_token,
+                                      .keeps_routing = options_.keep_routing}));
   const RequestId id = next_id_.fetch_add(1);
   auto stream = std::make_shared<Stream>(id, wakeup_);
   SOLI_RETURN_IF_ERROR(scheduler_.enqueue(id, std::move(request), stream));
@@ -79,61 +100,15 @@ void Engine::cancel_all() {
   wakeup_->signal();
 }
 
-Status Engine::validate(const Request& request) const {
-  if (request.prompt.empty())
-    return fail(ErrorKind::kInvalidArgument, "the prompt is empty; it needs at least one token");
-  if (static_cast<int64_t>(request.prompt.size()) > context_length_) {
-    return fail(ErrorKind::kInvalidArgument, "the prompt has {} tokens, and the context holds {}",
-                request.prompt.size(), context_length_);
-  }
-  const int64_t vocab_size = model_.spec().vocab_size;
-  for (const int32_t token : request.prompt) {
-    if (token < 0 || token >= vocab_size) {
-      return fail(ErrorKind::kInvalidArgument, "token id {} is not in the vocabulary; 0 to {}", token,
-                  vocab_size - 1);
-    }
-  }
-  if (request.max_new_tokens < -1) {
-    return fail(ErrorKind::kInvalidArgument, "new tokens: {} is not allowed; -1 for no limit, 0 or more",
-                request.max_new_tokens);
-  }
-  if (request.adapter != -1)
-    return fail(ErrorKind::kInvalidArgument, "adapter {} is not loaded", request.adapter);
-  if (request.n_top_logprobs < 0) {
-    return fail(ErrorKind::kInvalidArgument, "top logprobs: {} is not allowed; 0 or more",
-                request.n_top_logprobs);
-  }
-  if (request.task != Task::kGenerate)
-    return fail(ErrorKind::kUnsupported, "this engine gives no embeddings");
-  if (request.want_routing) return fail(ErrorKind::kUnsupported, "this engine keeps no routing");
-  SOLI_RETURN_IF_ERROR(request.sampling.validate());
-  return validate(request.policy);
-}
-
-Status Engine::validate(const RoutingPolicy& policy) const {
-  if (policy.is_exact()) return {};
-  const RouterSpec& router = model_.spec().router;
-  if (!model_.spec().is_moe()) {
-    return fail(ErrorKind::kInvalidArgument,
-                "a routing policy needs a model with experts, and this one is dense");
-  }
-  const int64_t most =
-      std::min(std::max(options_.max_experts_per_token, router.experts_per_token), router.n_reachable());
-  if (policy.experts_per_token < 0 || policy.experts_per_token > most) {
-    return fail(ErrorKind::kInvalidArgument,
-                "experts per token: {} is not allowed; 1 to {}, or 0 for the model's own {}",
-                policy.experts_per_token, most, router.experts_per_token);
-  }
-  if (!(policy.relative_threshold >= 0 && policy.relative_threshold <= 1)) {
-    return fail(ErrorKind::kInvalidArgument, "relative threshold: {} is not allowed; 0 to 1",
-                policy.relative_threshold);
-  }
-  return check_positive("least experts per token", policy.k_min, router.n_experts);
+void Engine::set_hooks(const Hooks& hooks) {
+  if (hooks.control != hooks_.control) scheduler_.change_control(hooks.control != nullptr);
+  hooks_ = hooks;
 }
 
 bool Engine::step() {
   if (hooks_.probe != nullptr) hooks_.probe->begin_step();
   wakeup_->clear();
+  for (const auto& sequence : scheduler_.running()) delivery_.deliver_kept_routing(*sequence);
   const Plan& plan = scheduler_.plan();
   const bool has_work = !plan.parts.empty();
   if (has_work) run(plan);
@@ -143,94 +118,66 @@ bool Engine::step() {
 }
 
 void Engine::run(const Plan& plan) {
-  const auto output = forward(model_, plan.batch, layout_, context_, workspace_, experts_, hooks_);
   outcomes_.resize(std::max(outcomes_.size(), plan.parts.size()));  // their memory is used again
-  int64_t logit_row = 0;
-  for (size_t i = 0; i < plan.parts.size(); ++i) {
-    const PlannedRows& part = plan.parts[i];
-    outcomes_[i].clear();
-    if (!output) {
+  for (size_t i = 0; i < plan.parts.size(); ++i) outcomes_[i].clear();
+  const auto output = forward(model_, plan.batch, layout_, context_, workspace_, experts_, step_hooks(plan));
+  if (output) {
+    find_outcomes(plan, *output);
+  } else {
+    for (size_t i = 0; i < plan.parts.size(); ++i) {
       outcomes_[i].finish = FinishReason::kFailed;
       outcomes_[i].error = output.error();
-      continue;
     }
-    const auto rows =
-        std::span(plan.batch.rows).subspan(static_cast<size_t>(part.begin), static_cast<size_t>(part.n));
-    const int64_t n_wanted =
-        std::count_if(rows.begin(), rows.end(), [](const BatchRow& row) { return row.want_logits; });
-    find_outcome(part, rows, output->logits.row_range(logit_row, n_wanted), outcomes_[i]);
-    logit_row += n_wanted;
   }
   count(plan);
   scheduler_.commit(std::span(outcomes_).first(plan.parts.size()));
 }
 
-/// What the rows of one sequence led to; `logits` are those of its rows that wanted them.
-void Engine::find_outcome(const PlannedRows& part, std::span<const BatchRow> rows,
-                          MatrixView<const float> logits, Scheduler::Outcome& outcome) {
-  Sequence& sequence = *part.sequence;
+/// Those that were set, and one that keeps the routing.
+Hooks Engine::step_hooks(const Plan& plan) {
+  if (!options_.keep_routing || !model_.spec().is_moe()) return hooks_;
+  row_routing_.clear();
+  for (const PlannedRows& part : plan.parts) {
+    for (int64_t i = 0; i < part.n; ++i)
+      row_routing_.push_back(part.sequence->kv.routing(part.sequence->n_computed + i));
+  }
+  routing_keeper_.begin_step(row_routing_, hooks_.observer);
+  Hooks hooks = hooks_;
+  hooks.observer = &routing_keeper_;
+  return hooks;
+}
+
+/// What the rows of each sequence led to.
+void Engine::find_outcomes(const Plan& plan, const StepOutput& output) {
   int64_t logit_row = 0;
-  for (int64_t i = 0; i < part.n; ++i) {
-    const int64_t position = sequence.n_computed + i;
-    if (workspace_.row_failed[static_cast<size_t>(part.begin + i)] != 0) {
-      outcome.finish = FinishReason::kFailed;
-      outcome.error = Error{ErrorKind::kMalformed,
-                            fmt::format("{}: the model's values at position {} are not finite (request {})",
-                                        model_.file().gguf().path(), position, sequence.id)};
-      return;
-    }
-    if (!rows[static_cast<size_t>(i)].want_logits) continue;
-    const std::span<const float> row(logits.row(logit_row++), static_cast<size_t>(logits.cols));
-    deliver_prompt_row(sequence, position, row);
-    if (position == sequence.n_tokens() - 1) draw_token(sequence, row, outcome);
-  }
-}
-
-/// Tells the client of prompt tokens, where it asked: the logits after the token at `position`, or the
-/// probability of the token after it.
-void Engine::deliver_prompt_row(Sequence& sequence, int64_t position, std::span<const float> logits) {
-  const Detail detail = sequence.request.prompt_detail;
-  if (detail == Detail::kNone) return;
-  const auto deliver = [&](int64_t at, Detail of_token) {
-    if (at != sequence.n_prompt_delivered || at >= sequence.n_prompt()) return;
-    ++sequence.n_prompt_delivered;
-    StreamEvent event = {.kind = StreamEvent::Kind::kPromptToken,
-                         .token = sequence.tokens[static_cast<size_t>(at)],
-                         .position = at};
-    add_detail(event, of_token, sequence.request.n_top_logprobs, logits);
-    sequence.stream->push(std::move(event));
+  int64_t hidden_row = 0;
+  const auto row_of = [](MatrixView<const float> matrix, int64_t row) {
+    return std::span(matrix.row(row), static_cast<size_t>(matrix.cols));
   };
-  if (detail == Detail::kLogits) {
-    deliver(position, detail);
-    return;
+  for (size_t p = 0; p < plan.parts.size(); ++p) {
+    const PlannedRows& part = plan.parts[p];
+    Sequence& sequence = *part.sequence;
+    bool failed = false;
+    for (int64_t i = 0; i < part.n; ++i) {
+      const BatchRow& row = plan.batch.rows[static_cast<size_t>(part.begin + i)];
+      const auto logits = row.want_logits ? row_of(output.logits, logit_row++) : std::span<const float>();
+      const auto hidden =
+          row.want_hidden ? row_of(output.only_hidden, hidden_row++) : std::span<const float>();
+      failed = failed || find_failure(part.begin + i, row, outcomes_[p]);
+      if (failed) continue;  // the rows after it are counted, and mean nothing
+      if (row.want_logits) delivery_.on_logits(sequence, row.position, logits, outcomes_[p]);
+      if (row.want_hidden) delivery_.on_hidden(sequence, row.position, hidden, outcomes_[p]);
+    }
   }
-  deliver(0, Detail::kNone);
-  deliver(position + 1, detail);
 }
 
-void Engine::draw_token(Sequence& sequence, std::span<const float> logits, Scheduler::Outcome& outcome) {
-  const Request& request = sequence.request;
-  if (sequence.n_generated() == request.max_new_tokens) {  // only where that is 0
-    outcome.finish = FinishReason::kMaxNewTokens;
-    return;
-  }
-  if (sequence.n_tokens() >= context_length_) {
-    outcome.finish = FinishReason::kContextFull;
-    return;
-  }
-  const int32_t token = sequence.sampler.sample(logits, sequence.tokens);
-  StreamEvent event = {.kind = StreamEvent::Kind::kToken, .token = token, .position = sequence.n_tokens()};
-  add_detail(event, request.generated_detail, request.n_top_logprobs, logits);
-  scheduler_.deliver_token(sequence, std::move(event));
-  outcome.new_tokens.push_back(token);
-  const auto& ends = request.end_tokens;
-  if (std::find(ends.begin(), ends.end(), token) != ends.end()) {
-    outcome.finish = FinishReason::kEndToken;
-  } else if (sequence.n_generated() + 1 == request.max_new_tokens) {
-    outcome.finish = FinishReason::kMaxNewTokens;
-  } else if (sequence.n_tokens() + 1 >= context_length_) {
-    outcome.finish = FinishReason::kContextFull;
-  }
+bool Engine::find_failure(int64_t batch_row, const BatchRow& row, Scheduler::Outcome& outcome) const {
+  if (workspace_.row_failed[static_cast<size_t>(batch_row)] == 0) return false;
+  outcome.finish = FinishReason::kFailed;
+  outcome.error = Error{ErrorKind::kMalformed,
+                        fmt::format("{}: the model's values at position {} are not finite (request {})",
+                                    model_.file().gguf().path(), row.position, row.request)};
+  return true;
 }
 
 void Engine::count(const Plan& plan) {
@@ -254,6 +201,8 @@ void Engine::show_state() {
   meter_.update([&](EngineCounters& counters) {
     counters.kv_pages = pages_.n_pages();
     counters.kv_pages_in_use = pages_.n_pages_in_use();
+    counters.prefix_cache_pages = scheduler_.prefix_cache().n_pages();
+    counters.prefix_cache_evictions = scheduler_.prefix_cache().n_evictions();
   });
 }
 

@@ -9,7 +9,9 @@
 #include "base/result.h"
 #include "engine/clock.h"
 #include "engine/counters.h"
+#include "engine/delivery.h"
 #include "engine/kv_pages.h"
+#include "engine/page_routing.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
 #include "engine/stream.h"
@@ -21,16 +23,23 @@
 namespace soli {
 
 struct EngineOptions {
-  int64_t context_length = 0;  // positions per sequence; 0: the model's own
-  int64_t max_sequences = 8;   // that share a step
-  int64_t max_queued = 256;    // requests that wait
-  int64_t chunk_rows = 512;    // rows of a step, prefill and decode together
+  int64_t context_length = 0;         // positions per sequence; 0: the model's own
+  int64_t max_sequences = 8;          // that share a step
+  int64_t max_queued = 256;           // requests that wait
+  int64_t max_queued_per_tenant = 0;  // 0: as many as may wait at all
+  int64_t chunk_rows = 512;           // rows of a step, prefill and decode together
   int64_t max_logit_rows = 128;
   int64_t max_experts_per_token = 0;  // that a request may ask for; 0: the model's k
   KvType kv_type = KvType::kF16;
   ActivationPrecision activations = ActivationPrecision::kQ8;  // of quantised weights
   Hooks hooks = {};                                            // at first; see Engine::set_hooks
   const EngineClock* clock = nullptr;                          // borrowed; null: std::chrono::steady_clock
+  int64_t max_kv_pages = 0;   // of kKvPagePositions each, cached ones included; 0: as the budget allows
+  bool prefix_cache = false;  // pages of past requests serve those that begin alike
+  bool keep_routing = false;  // beside the pages, so that requests may want it
+  /// How much longer a step of decoding rows may take for prompts that are read in it: 1 or more; 0: no
+  /// limit.
+  double max_slowdown = 0;
 
   /// The limits of the workspace and of the expert executor that go with these options.
   Workspace::Limits workspace_limits() const {
@@ -38,6 +47,8 @@ struct EngineOptions {
             .max_logit_rows = max_logit_rows,
             .max_experts_per_token = max_experts_per_token};
   }
+  /// What a KV page of an engine with these options holds.
+  KvPagePool::Shape page_shape(const ModelSpec& spec) const;
 };
 
 /// The loop: plan a batch, run the forward, sample, commit. step() and set_hooks() may be called from one
@@ -66,8 +77,9 @@ class Engine {
   void cancel_all();
 
   /// Who looks on, and who controls the router, from the next step on. Borrowed; called on the thread that
-  /// steps, which is the one that may call this.
-  void set_hooks(const Hooks& hooks) { hooks_ = hooks; }
+  /// steps, which is the one that may call this. With a control, or after a change of it, no pages are shared
+  /// with requests of before.
+  void set_hooks(const Hooks& hooks);
 
   int64_t context_length() const { return context_length_; }
   EngineCounters counters() const { return meter_.read(); }
@@ -77,14 +89,11 @@ class Engine {
  private:
   Engine(const Model& model, ExpertExecutor& experts, const EngineOptions& options, Workspace workspace);
 
-  Status validate(const Request& request) const;
-  Status validate(const RoutingPolicy& policy) const;
-  void find_outcome(const PlannedRows& part, std::span<const BatchRow> rows, MatrixView<const float> logits,
-                    Scheduler::Outcome& outcome);
-  void deliver_prompt_row(Sequence& sequence, int64_t position, std::span<const float> logits);
-  void draw_token(Sequence& sequence, std::span<const float> logits, Scheduler::Outcome& outcome);
+  void find_outcomes(const Plan& plan, const StepOutput& output);
+  bool find_failure(int64_t batch_row, const BatchRow& row, Scheduler::Outcome& outcome) const;
   void run(const Plan& plan);
   void count(const Plan& plan);
+  Hooks step_hooks(const Plan& plan);
   void show_state();
 
   const Model& model_;
@@ -95,10 +104,14 @@ class Engine {
   const std::shared_ptr<Wakeup> wakeup_;  // shared with streams, which may live longer
   EngineMeter meter_;
   SequenceLayout layout_;
+  const RoutingLayout routing_layout_;
+  RoutingKeeper routing_keeper_;
+  std::vector<std::byte*> row_routing_;  // of the step: where its rows' routing is kept
   KvPagePool pages_;
   OpContext context_;
   Workspace workspace_;
   Scheduler scheduler_;
+  const Delivery delivery_;
   std::vector<Scheduler::Outcome> outcomes_;  // of the step
   std::atomic<RequestId> next_id_{1};
 };

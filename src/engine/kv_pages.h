@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -10,32 +11,68 @@
 
 namespace soli {
 
-/// All KV pages of an engine. A page is allocated and charged ("kv pages") when a sequence first needs it;
-/// freed ones are kept for the next. Used by the engine's thread only.
+using KvPageId = int32_t;
+
+/// All KV pages of an engine. A page has holders: sequences that see it, and the prefix cache; it is written
+/// only while it has one. Pages are allocated and charged ("kv pages", "kept routing") when they are first
+/// needed; those without a holder are kept for the next. Used by the engine's thread only.
 class KvPagePool {
  public:
-  KvPagePool(Budget& budget, int64_t page_bytes) : budget_(budget), page_bytes_(page_bytes) {}
+  struct Shape {
+    int64_t kv_bytes = 0;       // of keys and values
+    int64_t routing_bytes = 0;  // of the routing of the page's positions; 0: not kept
+    int64_t max_pages = 0;      // 0: as many as the budget allows
+  };
 
-  /// Fails with kLimit when the budget has no room for one more page.
-  Result<std::byte*> allocate();
-  void free(std::byte* page) { free_.push_back(page); }
+  KvPagePool(Budget& budget, const Shape& shape) : budget_(budget), shape_(shape) {}
 
-  int64_t page_bytes() const { return page_bytes_; }
-  int64_t n_pages() const { return static_cast<int64_t>(slabs_.size()); }
+  /// A page with one holder. Fails with kLimit when there is no room for one more, and none can be reclaimed.
+  Result<KvPageId> allocate();
+  void retain(KvPageId page) { ++at(page).n_holders; }
+  /// A page without a holder is free.
+  void release(KvPageId page);
+  /// Who gives up a page that it alone holds, so that allocate() can have it; false: it has none.
+  void set_reclaim(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
+
+  std::byte* data(KvPageId page) { return at(page).kv.data(); }
+  /// [routing_bytes], see engine/page_routing.h.
+  std::byte* routing(KvPageId page) { return at(page).routing.data(); }
+  int64_t n_holders(KvPageId page) const { return pages_[static_cast<size_t>(page)].n_holders; }
+  void copy(KvPageId from, KvPageId to);
+
+  const Shape& shape() const { return shape_; }
+  /// What the budget is charged for one page.
+  static int64_t charged_bytes(const Shape& shape);
+  int64_t n_pages() const { return static_cast<int64_t>(pages_.size()); }
   int64_t n_pages_in_use() const { return n_pages() - static_cast<int64_t>(free_.size()); }
+  /// Pages that allocate() could still give without reclaiming any, by the present state of the budget.
+  int64_t n_room() const;
 
  private:
+  struct Page {
+    Slab kv;
+    Slab routing;
+    int64_t n_holders = 0;
+  };
+
+  Page& at(KvPageId page) { return pages_[static_cast<size_t>(page)]; }
+  Status add_page();
+
   Budget& budget_;
-  const int64_t page_bytes_;
-  std::vector<Slab> slabs_;  // one per page
-  std::vector<std::byte*> free_;
+  const Shape shape_;
+  std::vector<Page> pages_;  // by id
+  std::vector<KvPageId> free_;
+  std::function<bool()> reclaim_;
 };
 
-/// The pages of one sequence: page p holds positions [p * kKvPagePositions, (p + 1) * kKvPagePositions).
+/// The pages of one sequence: page p holds positions [p * kKvPagePositions, (p + 1) * kKvPagePositions). Some
+/// may be shared with others.
 class KvPageTable {
  public:
   explicit KvPageTable(KvPagePool& pool) : pool_(&pool) {}
-  KvPageTable(KvPageTable&& other) noexcept : pool_(other.pool_), pages_(std::move(other.pages_)) {
+  KvPageTable(KvPageTable&& other) noexcept
+      : pool_(other.pool_), ids_(std::move(other.ids_)), pages_(std::move(other.pages_)) {
+    other.ids_.clear();
     other.pages_.clear();
   }
   KvPageTable& operator=(KvPageTable&&) = delete;
@@ -43,14 +80,29 @@ class KvPageTable {
 
   /// Makes room for positions [0, n_positions).
   Status reserve(int64_t n_positions);
+  /// Copies the page of `position`, if there is one and others hold it too, so that it may be written.
+  Status unshare(int64_t position);
   /// Forgets all positions from n_positions on; pages beyond go back to the pool.
   void truncate(int64_t n_positions);
+  /// Appends a page that others hold.
+  void share(KvPageId page);
+  /// Puts a page of equal contents in the place of one's own.
+  void replace(size_t index, KvPageId page);
 
   std::span<std::byte* const> pages() const { return pages_; }
+  std::span<const KvPageId> ids() const { return ids_; }
+  /// The routing part of the page of `position`.
+  std::byte* routing(int64_t position) const {
+    return pool_->routing(ids_[static_cast<size_t>(position / kKvPagePositions)]);
+  }
+  static size_t pages_for(int64_t n_positions) {
+    return static_cast<size_t>((n_positions + kKvPagePositions - 1) / kKvPagePositions);
+  }
 
  private:
   KvPagePool* pool_;
-  std::vector<std::byte*> pages_;
+  std::vector<KvPageId> ids_;
+  std::vector<std::byte*> pages_;  // their data
 };
 
 }  // namespace soli

@@ -47,6 +47,9 @@ struct Request {
   bool use_prefix_cache = true;
   uint32_t tenant = 0;   // whose fair share of the engine this request uses
   int32_t priority = 0;  // among the waiting requests of its tenant: the highest goes first
+
+  /// Whether something is made of every token of the prompt, so that none can be left out.
+  bool needs_all_rows() const { return prompt_detail != Detail::kNone || task == Task::kEmbedMean; }
 };
 
 enum class FinishReason { kEndToken, kMaxNewTokens, kContextFull, kCancelled, kFailed };

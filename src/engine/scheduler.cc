@@ -1,28 +1,40 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "base/check.h"
 
 namespace soli {
 
+Scheduler::Scheduler(const SchedulerLimits& limits, KvPagePool& pool, EngineClock clock, EngineMeter& meter)
+    : limits_(limits),
+      pool_(pool),
+      clock_(std::move(clock)),
+      meter_(meter),
+      sharing_(pool, limits.prefix_cache),
+      pace_(limits.max_slowdown) {}
+
 Scheduler::~Scheduler() {
-  for (const Queued& queued : queue_) finish(queued);
+  for (const QueuedRequest& queued : queue_.take([](const QueuedRequest&) { return true; })) finish(queued);
   for (const auto& sequence : running_) finish(*sequence, FinishReason::kCancelled, {});
 }
 
 Status Scheduler::enqueue(RequestId id, Request request, std::shared_ptr<Stream> stream) {
   const EngineTime now = clock_();
   const std::lock_guard lock(queue_mutex_);
-  const bool has_room = static_cast<int64_t>(queue_.size()) < limits_.max_queued;
+  const bool is_full = queue_.size() >= limits_.max_queued;
+  const int64_t most_of_one = limits_.max_queued_per_tenant;
+  const bool is_refused = is_full || (most_of_one > 0 && queue_.size_of(request.tenant) >= most_of_one);
   meter_.update([&](EngineCounters& counters) {
-    counters.n_refused += has_room ? 0 : 1;
-    counters.n_submitted += has_room ? 1 : 0;
-    counters.n_waiting += has_room ? 1 : 0;
+    counters.n_refused += is_refused ? 1 : 0;
+    counters.n_submitted += is_refused ? 0 : 1;
+    counters.n_waiting += is_refused ? 0 : 1;
   });
-  if (!has_room) return fail(ErrorKind::kLimit, "the queue is full: {} requests wait", limits_.max_queued);
-  queue_.push_back({id, std::move(request), std::move(stream), now});
+  if (is_full) return fail(ErrorKind::kLimit, "the queue is full: {} requests wait", limits_.max_queued);
+  if (is_refused) return fail(ErrorKind::kLimit, "{} of your requests wait already", most_of_one);
+  queue_.push({id, std::move(request), std::move(stream), now});
   return {};
 }
 
@@ -36,67 +48,29 @@ const Plan& Scheduler::plan() {
   return plan_;
 }
 
-void Scheduler::choose_rows() {
-  plan_.batch.rows.clear();
-  plan_.parts.clear();
-  n_logit_rows_ = 0;
-  starved_ = nullptr;
-  // Decoding first: a running stream keeps its pace while prompts are read.
-  for (const auto& sequence : running_) {
-    if (sequence->n_pending() == 1) add_rows(*sequence);
-  }
-  for (const auto& sequence : running_) {
-    if (sequence->n_pending() > 1) add_rows(*sequence);
-  }
-}
-
-/// When no sequence can go on for want of KV pages, the oldest that starves takes them from the youngest,
-/// which is computed again later. So the oldest always gains a position, and all end. One that starves with
-/// nobody else holding pages fails. False when there is nothing to relieve, or when the pages belong to older
-/// sequences whose clients have yet to read.
-bool Scheduler::relieve_starvation() {
-  if (starved_ == nullptr) return false;
-  const auto holds_pages = [&](const auto& sequence) {
-    return sequence.get() != starved_ && !sequence->kv.pages().empty();
-  };
-  const auto youngest = std::find_if(running_.rbegin(), running_.rend(), holds_pages);
-  if (youngest == running_.rend()) {
-    finish(*starved_, FinishReason::kFailed, page_error_);
-    std::erase_if(running_, [&](const auto& running) { return running.get() == starved_; });
-    return true;
-  }
-  if ((*youngest)->id < starved_->id) return false;
-  (*youngest)->preempt();
-  meter_.update([](EngineCounters& counters) { ++counters.n_preempted; });
-  return true;
-}
-
 void Scheduler::drop_closed() {
   std::erase_if(running_, [&](const auto& sequence) {
     if (!has_left(sequence->id, *sequence->stream)) return false;
     finish(*sequence, FinishReason::kCancelled, {});
     return true;
   });
-  std::vector<Queued> left;
+  std::vector<QueuedRequest> left;
   {
     const std::lock_guard lock(queue_mutex_);
-    std::erase_if(queue_, [&](Queued& queued) {
-      if (!has_left(queued.id, *queued.stream)) return false;
-      left.push_back(std::move(queued));
-      return true;
-    });
+    left = queue_.take([&](const QueuedRequest& queued) { return has_left(queued.id, *queued.stream); });
   }
-  for (const Queued& queued : left) finish(queued);  // not under the lock: clients are told of it
+  for (const QueuedRequest& queued : left) finish(queued);  // not under the lock: clients are told of it
 }
 
 void Scheduler::admit_queued() {
   const std::lock_guard lock(queue_mutex_);
-  while (!queue_.empty() && static_cast<int64_t>(running_.size()) < limits_.max_sequences) {
-    Queued& next = queue_.front();
-    running_.push_back(
-        std::make_unique<Sequence>(next.id, std::move(next.request), std::move(next.stream), pool_));
-    running_.back()->summary.submitted = next.submitted;
-    queue_.pop_front();
+  while (static_cast<int64_t>(running_.size()) < limits_.max_sequences) {
+    const QueuedRequest* const next = queue_.next();
+    if (next == nullptr || !has_room_for(next->request)) return;
+    QueuedRequest admitted = queue_.pop();
+    running_.push_back(std::make_unique<Sequence>(admitted.id, std::move(admitted.request),
+                                                  std::move(admitted.stream), pool_));
+    running_.back()->summary.submitted = admitted.submitted;
     meter_.update([](EngineCounters& counters) {
       --counters.n_waiting;
       ++counters.n_running;
@@ -104,27 +78,120 @@ void Scheduler::admit_queued() {
   }
 }
 
+/// Whether there are pages for the prompt and a token more, beside what the running sequences need for the
+/// tokens that they have. Who runs alone may try in any case.
+bool Scheduler::has_room_for(const Request& request) {
+  if (running_.empty()) return true;
+  int64_t n_needed = sharing_.n_pages_needed(request);
+  for (const auto& sequence : running_) {
+    const auto n = static_cast<int64_t>(KvPageTable::pages_for(sequence->n_tokens() + 1));
+    n_needed += std::max<int64_t>(n - static_cast<int64_t>(sequence->kv.pages().size()), 0);
+  }
+  const int64_t n_room = pool_.n_room();
+  return n_needed <= n_room || n_needed <= n_room + sharing_.n_evictable();
+}
+
+void Scheduler::choose_rows() {
+  plan_.batch.rows.clear();
+  plan_.parts.clear();
+  n_logit_rows_ = 0;
+  starved_ = nullptr;
+  // Decoding first: a running stream keeps its pace while prompts are read.
+  for (const auto& sequence : running_) {
+    if (sequence->n_pending() == 1) add_rows(*sequence, 1);
+  }
+  const int64_t n_decode_rows = plan_.batch.n_rows();
+  const int64_t end = n_decode_rows + pace_.rows_beside(n_decode_rows, limits_.chunk_rows - n_decode_rows);
+  for (Sequence* const sequence : prompts_in_order()) {
+    if (sequence->stream->is_full()) continue;
+    take_cached(*sequence);
+    if (!waits_for_another(*sequence)) add_rows(*sequence, end - plan_.batch.n_rows());
+  }
+}
+
+std::vector<Sequence*> Scheduler::prompts_in_order() const {
+  using Place = std::tuple<int64_t, int64_t, RequestId>;
+  std::vector<std::pair<Place, Sequence*>> found;
+  const std::lock_guard lock(queue_mutex_);
+  for (const auto& sequence : running_) {
+    if (sequence->n_pending() <= 1) continue;
+    const Request& request = sequence->request;
+    found.push_back(
+        {{queue_.served(request.tenant), -int64_t{request.priority}, sequence->id}, sequence.get()});
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<Sequence*> sequences;
+  for (const auto& [place, sequence] : found) sequences.push_back(sequence);
+  return sequences;
+}
+
+bool Scheduler::waits_for_another(const Sequence& sequence) const {
+  return std::any_of(plan_.parts.begin(), plan_.parts.end(), [&](const PlannedRows& part) {
+    return sharing_.waits_for(sequence, *part.sequence, part.sequence->n_computed + part.n);
+  });
+}
+
+void Scheduler::take_cached(Sequence& sequence) {
+  const int64_t n = sharing_.take(sequence);
+  if (n == 0) return;
+  begin_if_new(sequence);
+  sequence.summary.n_cached += n;
+  meter_.update([&](EngineCounters& counters) { counters.cached_prompt_tokens += n; });
+  const std::lock_guard lock(queue_mutex_);
+  queue_.serve(sequence.request.tenant, 0, n);
+}
+
 bool Scheduler::wants_logits(const Sequence& sequence, int64_t position) const {
+  if (sequence.request.task != Task::kGenerate) return false;
   if (sequence.request.prompt_detail != Detail::kNone && position < sequence.n_prompt()) return true;
   return position == sequence.n_tokens() - 1;
 }
 
+bool Scheduler::wants_hidden(const Sequence& sequence, int64_t position) const {
+  const Task task = sequence.request.task;
+  return task == Task::kEmbedMean || (task == Task::kEmbedLast && position == sequence.n_tokens() - 1);
+}
+
+/// The tokens that may be computed now: all, but for the last of a prompt whose routing is still to be
+/// delivered, token by token, since the first generated token comes after it.
+int64_t Scheduler::n_ready(const Sequence& sequence) const {
+  const Request& request = sequence.request;
+  const int64_t n = sequence.n_pending();
+  if (!request.want_routing || request.prompt_detail != Detail::kNone) return n;
+  const int64_t n_to_deliver = sequence.n_prompt() - sequence.n_prompt_delivered;
+  const bool fits = n_to_deliver <= static_cast<int64_t>(Stream::kCapacityEvents);
+  return fits ? n : std::max<int64_t>(sequence.n_prompt() - 1 - sequence.n_computed, 0);
+}
+
+/// Makes room for up to `n` more positions, and says for how many there is some. What pages there are must
+/// do; the rest waits until another sequence frees some.
+int64_t Scheduler::give_pages(Sequence& sequence, int64_t n) {
+  if (n == 0) return 0;
+  if (!sequence.kv.unshare(sequence.n_computed)) {
+    // Without this holder the shared page may be the one that can be had.
+    const int64_t page_begin = sequence.n_computed / kKvPagePositions * kKvPagePositions;
+    sequence.n_computed = page_begin;
+    sequence.n_left = std::min(sequence.n_left, page_begin);
+    sequence.kv.truncate(page_begin);
+  }
+  Status reserved = sequence.kv.reserve(sequence.n_computed + n);
+  if (reserved) return n;
+  n = std::min(n, static_cast<int64_t>(sequence.kv.pages().size()) * kKvPagePositions - sequence.n_computed);
+  if (n == 0 && (starved_ == nullptr || sequence.id < starved_->id)) {
+    starved_ = &sequence;
+    page_error_ = std::move(reserved).error();
+  }
+  return n;
+}
+
 /// Adds as many of the sequence's pending tokens as rows, logit rows and KV pages are left for.
-void Scheduler::add_rows(Sequence& sequence) {
+void Scheduler::add_rows(Sequence& sequence, int64_t most) {
   if (sequence.stream->is_full()) return;
   Batch& batch = plan_.batch;
   const int64_t begin = batch.n_rows();
-  const int64_t n_free = limits_.chunk_rows - begin;
-  int64_t n = std::min(sequence.n_pending(), n_free);
-  if (Status reserved = sequence.kv.reserve(sequence.n_computed + n); !reserved) {
-    // What pages there are must do; the rest waits until another sequence frees some.
-    n = std::min(n,
-                 static_cast<int64_t>(sequence.kv.pages().size()) * kKvPagePositions - sequence.n_computed);
-    if (n == 0 && (starved_ == nullptr || sequence.id < starved_->id)) {
-      starved_ = &sequence;
-      page_error_ = std::move(reserved).error();
-    }
-  }
+  const bool decodes = sequence.n_pending() == 1;
+  most = std::min({most, n_ready(sequence), limits_.chunk_rows - begin});
+  const int64_t n = give_pages(sequence, std::max<int64_t>(most, 0));
   for (int64_t i = 0; i < n; ++i) {
     const int64_t position = sequence.n_computed + i;
     const bool want_logits = wants_logits(sequence, position);
@@ -134,25 +201,75 @@ void Scheduler::add_rows(Sequence& sequence) {
                           .position = position,
                           .token = sequence.tokens[static_cast<size_t>(position)],
                           .want_logits = want_logits,
+                          .want_hidden = wants_hidden(sequence, position),
                           .adapter = sequence.request.adapter,
                           .policy = &sequence.request.policy,
                           .pages = sequence.kv.pages()});
   }
-  if (batch.n_rows() > begin) plan_.parts.push_back({&sequence, begin, batch.n_rows() - begin});
+  if (batch.n_rows() > begin) plan_.parts.push_back({&sequence, begin, batch.n_rows() - begin, decodes});
+}
+
+/// When no sequence can go on for want of KV pages, the oldest that starves takes them from the youngest,
+/// which is computed again later. So the oldest always gains a position, and all end. One that starves with
+/// nobody else holding pages fails. False when there is nothing to relieve, or when the pages belong to older
+/// sequences whose clients have yet to read.
+bool Scheduler::relieve_starvation() {
+  if (starved_ == nullptr) return false;
+  Sequence* youngest = nullptr;
+  for (const auto& sequence : running_) {
+    if (sequence.get() == starved_ || sequence->kv.pages().empty()) continue;
+    if (youngest == nullptr || sequence->id > youngest->id) youngest = sequence.get();
+  }
+  if (youngest == nullptr) {
+    if (sharing_.clear()) return true;  // what it shares with the cache alone becomes its own
+    finish(*starved_, FinishReason::kFailed, page_error_);
+    std::erase_if(running_, [&](const auto& running) { return running.get() == starved_; });
+    return true;
+  }
+  if (youngest->id < starved_->id) return false;
+  youngest->preempt();
+  meter_.update([](EngineCounters& counters) { ++counters.n_preempted; });
+  return true;
+}
+
+void Scheduler::change_control(bool has_control) {
+  sharing_.enable(limits_.prefix_cache && !has_control);
+  for (const auto& sequence : running_) sequence->is_private = true;
 }
 
 void Scheduler::commit(std::span<Outcome> outcomes) {
   SOLI_CHECK(outcomes.size() == plan_.parts.size());
+  if (pace_.is_on()) record_time();
   for (size_t i = 0; i < outcomes.size(); ++i) {
     Sequence& sequence = *plan_.parts[i].sequence;
     begin_if_new(sequence);
-    sequence.advance(plan_.parts[i].n);
+    advance(plan_.parts[i]);
     sequence.tokens.insert(sequence.tokens.end(), outcomes[i].new_tokens.begin(),
                            outcomes[i].new_tokens.end());
+    if (!outcomes[i].error) sharing_.leave(sequence);
     if (!outcomes[i].finish) continue;
     finish(sequence, *outcomes[i].finish, std::move(outcomes[i].error));
     std::erase_if(running_, [&](const auto& running) { return running.get() == &sequence; });
   }
+}
+
+void Scheduler::record_time() {
+  const double seconds = std::chrono::duration<double>(clock_() - planned_).count();
+  int64_t n_decode_rows = 0;
+  for (const PlannedRows& part : plan_.parts) n_decode_rows += part.decodes ? 1 : 0;
+  pace_.record(n_decode_rows, plan_.batch.n_rows() - n_decode_rows, seconds);
+}
+
+/// The sequence has its rows, and its tenant was served: what is computed again is not the tenant's doing.
+void Scheduler::advance(const PlannedRows& part) {
+  Sequence& sequence = *part.sequence;
+  const int64_t n_unread = sequence.n_unread();
+  const int64_t n_once_computed = sequence.n_once_computed;
+  sequence.advance(part.n);
+  const int64_t n_new = sequence.n_once_computed - n_once_computed;
+  if (n_new == 0) return;
+  const std::lock_guard lock(queue_mutex_);
+  queue_.serve(sequence.request.tenant, n_new, n_unread - sequence.n_unread());
 }
 
 void Scheduler::begin_if_new(Sequence& sequence) {
@@ -161,15 +278,12 @@ void Scheduler::begin_if_new(Sequence& sequence) {
   meter_.update([&](EngineCounters& counters) { counters.prompt_tokens += sequence.n_prompt(); });
 }
 
-void Scheduler::deliver_token(Sequence& sequence, StreamEvent event) {
-  if (!sequence.summary.first_token) sequence.summary.first_token = clock_();
-  ++sequence.summary.n_generated;
-  meter_.update([](EngineCounters& counters) { ++counters.generated_tokens; });
-  sequence.stream->push(std::move(event));
-}
-
 void Scheduler::finish(Sequence& sequence, FinishReason reason, std::optional<Error> error) {
   sequence.summary.finished = clock_();
+  {
+    const std::lock_guard lock(queue_mutex_);
+    queue_.leave(sequence.request.tenant, sequence.n_unread());
+  }
   meter_.update([&](EngineCounters& counters) {
     --counters.n_running;
     ++counters.n_finished[static_cast<size_t>(reason)];
@@ -181,7 +295,7 @@ void Scheduler::finish(Sequence& sequence, FinishReason reason, std::optional<Er
                          .summary = sequence.summary});
 }
 
-void Scheduler::finish(const Queued& queued) {
+void Scheduler::finish(const QueuedRequest& queued) {
   meter_.update([](EngineCounters& counters) {
     --counters.n_waiting;
     ++counters.n_finished[static_cast<size_t>(FinishReason::kCancelled)];

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,16 +10,22 @@
 
 #include "engine/clock.h"
 #include "engine/counters.h"
+#include "engine/prefill_pace.h"
+#include "engine/prefix_sharing.h"
+#include "engine/request_queue.h"
 #include "engine/sequence.h"
 #include "model/batch.h"
 
 namespace soli {
 
 struct SchedulerLimits {
-  int64_t max_sequences = 0;   // that run at once
-  int64_t max_queued = 0;      // requests that wait
-  int64_t chunk_rows = 0;      // rows of a step
-  int64_t max_logit_rows = 0;  // rows of a step that want logits
+  int64_t max_sequences = 0;          // that run at once
+  int64_t max_queued = 0;             // requests that wait
+  int64_t max_queued_per_tenant = 0;  // 0: as many as may wait at all
+  int64_t chunk_rows = 0;             // rows of a step
+  int64_t max_logit_rows = 0;         // rows of a step that want logits
+  double max_slowdown = 0;            // see PrefillPace
+  bool prefix_cache = false;
 };
 
 /// Rows [begin, begin + n) of a batch are the tokens of one sequence from n_computed on.
@@ -28,6 +33,7 @@ struct PlannedRows {
   Sequence* sequence = nullptr;
   int64_t begin = 0;
   int64_t n = 0;
+  bool decodes = false;  // one row, the sequence's last token
 };
 
 /// What a step computes.
@@ -37,22 +43,21 @@ struct Plan {
 };
 
 /// Admits requests, gives them KV pages and chooses the rows of a step. enqueue() and cancel_before() from
-/// any thread, the rest from the engine's.
+/// any thread, the rest from the engine's. docs/scheduling.md tells the whole of it.
 class Scheduler {
  public:
-  Scheduler(const SchedulerLimits& limits, KvPagePool& pool, EngineClock clock, EngineMeter& meter)
-      : limits_(limits), pool_(pool), clock_(std::move(clock)), meter_(meter) {}
+  Scheduler(const SchedulerLimits& limits, KvPagePool& pool, EngineClock clock, EngineMeter& meter);
   ~Scheduler();
 
-  /// Fails with kLimit when max_queued requests wait already.
+  /// Fails with kLimit when as many requests wait as may, of all tenants or of this one.
   Status enqueue(RequestId id, Request request, std::shared_ptr<Stream> stream);
 
   /// The next plan() ends all requests with lower ids.
   void cancel_before(RequestId id) { cancel_before_.store(id); }
 
-  /// The rows of the next step: every decoding sequence's one row, then prompts in order of arrival, in
-  /// chunks, while rows are left. Frees sequences whose client has left; passes over those whose stream is
-  /// full. Empty: nothing to do.
+  /// The rows of the next step: every decoding sequence's one row, then prompts, in chunks, while rows are
+  /// left: those of the least served tenant first, then in order of arrival. Frees sequences whose client has
+  /// left; passes over those whose stream is full. Empty: nothing to do.
   const Plan& plan();
 
   /// What became of one sequence's rows: tokens that it gained (0 or more), or its end.
@@ -69,38 +74,46 @@ class Scheduler {
   };
   /// Takes over the outcome of plan().parts[i] as outcomes[i]: advances, delivers kFinished, frees.
   void commit(std::span<Outcome> outcomes);
-  /// Hands a generated token to the client.
-  void deliver_token(Sequence& sequence, StreamEvent event);
+
+  std::span<const std::unique_ptr<Sequence>> running() const { return running_; }
+  const PrefixCache& prefix_cache() const { return sharing_.cache(); }
+  /// A control steers the routing from now on, or no more: pages of before are of no use to those after, and
+  /// with a control none are shared.
+  void change_control(bool has_control);
 
  private:
-  struct Queued {
-    RequestId id;
-    Request request;
-    std::shared_ptr<Stream> stream;
-    EngineTime submitted;
-  };
-
   void admit_queued();
+  bool has_room_for(const Request& request);
   void drop_closed();
   bool has_left(RequestId id, const Stream& stream) const {
     return stream.is_closed() || id < cancel_before_.load();
   }
   void choose_rows();
-  void add_rows(Sequence& sequence);
+  std::vector<Sequence*> prompts_in_order() const;
+  bool waits_for_another(const Sequence& sequence) const;
+  void take_cached(Sequence& sequence);
+  int64_t n_ready(const Sequence& sequence) const;
+  int64_t give_pages(Sequence& sequence, int64_t n);
+  void add_rows(Sequence& sequence, int64_t most);
   bool relieve_starvation();
+  void record_time();
+  void advance(const PlannedRows& part);
   void begin_if_new(Sequence& sequence);
   bool wants_logits(const Sequence& sequence, int64_t position) const;
+  bool wants_hidden(const Sequence& sequence, int64_t position) const;
   void finish(Sequence& sequence, FinishReason reason, std::optional<Error> error);
-  void finish(const Queued& queued);
+  void finish(const QueuedRequest& queued);
 
   const SchedulerLimits limits_;
   KvPagePool& pool_;
   const EngineClock clock_;
   EngineMeter& meter_;
   std::atomic<RequestId> cancel_before_{0};
-  std::mutex queue_mutex_;
-  std::deque<Queued> queue_;
-  std::vector<std::unique_ptr<Sequence>> running_;  // in order of arrival
+  mutable std::mutex queue_mutex_;
+  RequestQueue queue_;
+  PrefixSharing sharing_;
+  PrefillPace pace_;
+  std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission
   Plan plan_;
   EngineTime planned_ = {};          // when plan() was called
   int64_t n_logit_rows_ = 0;         // of the plan so far

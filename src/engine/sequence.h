@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,7 @@ struct Sequence {
   void preempt() {
     kv.truncate(0);
     n_computed = 0;
+    n_left = 0;
     ++summary.n_preempted;
   }
   /// The model has seen `n` more tokens.
@@ -39,6 +41,17 @@ struct Sequence {
     n_computed += n;
     n_once_computed = std::max(n_once_computed, n_computed);
   }
+  /// Leading tokens of which nothing is needed but their keys and values; less than all.
+  int64_t n_skippable() const {
+    int64_t n = n_tokens() - 1;
+    if (request.task == Task::kEmbedMean) n = std::min(n, n_pooled);
+    if (request.prompt_detail == Detail::kNone || n_prompt_delivered >= n_prompt()) return n;
+    // A probability is told with the token after the row that it comes from.
+    const bool is_of_next = request.prompt_detail != Detail::kLogits;
+    return std::min(n, std::max<int64_t>(n_prompt_delivered - (is_of_next ? 1 : 0), 0));
+  }
+  /// Tokens of the prompt that were never computed, nor cached.
+  int64_t n_unread() const { return std::max<int64_t>(n_prompt() - n_once_computed, 0); }
   /// Tokens that the model has not seen yet.
   int64_t n_pending() const { return n_tokens() - n_computed; }
 
@@ -49,8 +62,15 @@ struct Sequence {
   std::vector<int32_t> tokens;  // prompt and generated
   int64_t n_computed = 0;       // leading tokens whose keys and values are in `kv`
   int64_t n_once_computed = 0;  // the most that it ever was
+  int64_t n_left = 0;           // leading tokens whose pages were left in the prefix cache
+  bool is_private = false;      // its pages depend on more than its tokens and its request
   /// Leading prompt tokens that the client has: a recomputed prompt is not sent again.
   int64_t n_prompt_delivered = 0;
+  /// What the client wants to know of prompt token n_prompt_delivered, from the row before it.
+  std::optional<double> next_logprob;
+  std::vector<TokenLogprob> next_top_logprobs;
+  std::vector<double> pooled;  // [hidden] sum of the final hidden states of the first n_pooled tokens
+  int64_t n_pooled = 0;
   RequestSummary summary;
   KvPageTable kv;
 };

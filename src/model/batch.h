@@ -17,6 +17,7 @@ struct BatchRow {
   int64_t position = 0;   // in its sequence, from 0
   int32_t token = 0;
   bool want_logits = false;                // only these rows go through the output head
+  bool want_hidden = false;                // its final hidden state; of a row that wants no logits
   int32_t adapter = -1;                    // number of an adapter on the model's Linears, -1: none
   const RoutingPolicy* policy = nullptr;   // never null in a planned batch
   std::span<std::byte* const> pages = {};  // the sequence's KV pages, up to this position

@@ -178,7 +178,7 @@ class Step {
     });
   }
 
-  /// Last norm and output head, for the rows that want logits.
+  /// Last norm, and output head for the rows that want logits.
   StepOutput output() {
     std::vector<int64_t>& wanted = workspace_.wanted_rows;
     wanted.clear();
@@ -202,7 +202,29 @@ class Step {
         workspace_.row_failed[static_cast<size_t>(wanted[static_cast<size_t>(i)])] = 1;
       }
     });
-    return {logits, gathered};
+    return {logits, gathered, only_hidden()};
+  }
+
+  /// The last norm for the rows that want their hidden state alone. Nothing reads kNormed any more.
+  MatrixView<const float> only_hidden() {
+    std::vector<int64_t>& wanted = workspace_.wanted_rows;
+    wanted.clear();
+    for (int64_t row = 0; row < n_rows_; ++row) {
+      if (batch_.rows[static_cast<size_t>(row)].want_hidden) wanted.push_back(row);
+    }
+    const MatrixView<float> hidden = view(Buffer::kHidden);
+    const MatrixView<float> gathered =
+        view(Buffer::kNormed).row_range(0, static_cast<int64_t>(wanted.size()));
+    for (int64_t i = 0; i < gathered.rows; ++i) {
+      std::copy_n(hidden.row(wanted[static_cast<size_t>(i)]), hidden.cols, gathered.row(i));
+    }
+    const GlobalWeights& global = model_.global();
+    rms_norm(context_, gathered, {global.output_norm, global.output_norm_bias, epsilon()}, gathered);
+    for (int64_t i = 0; i < gathered.rows; ++i) {
+      if (context_.kernels.all_finite(gathered.row(i), gathered.cols)) continue;
+      workspace_.row_failed[static_cast<size_t>(wanted[static_cast<size_t>(i)])] = 1;
+    }
+    return gathered;
   }
 
   float epsilon() const { return static_cast<float>(spec_.norm_epsilon); }

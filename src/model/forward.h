@@ -12,12 +12,12 @@
 
 namespace soli {
 
-/// What a step computed for the rows that want logits, in the order of the batch; valid until the next step
-/// on the workspace.
+/// What a step computed, in the order of the batch; valid until the next step on the workspace. Hidden states
+/// are those after the last norm, which the output head multiplies.
 struct StepOutput {
-  MatrixView<const float> logits;  // [wanted rows][vocab]
-  MatrixView<const float>
-      hidden;  // [wanted rows][hidden] after the last norm: what the output head multiplies
+  MatrixView<const float> logits;       // [rows that want logits][vocab]
+  MatrixView<const float> hidden;       // [rows that want logits][hidden]
+  MatrixView<const float> only_hidden;  // [rows that want_hidden][hidden]
 };
 
 /// One step of the model over a batch: writes the rows' keys and values to their pages and computes the rows

@@ -7,7 +7,7 @@ namespace {
 
 TEST(KvPages, AreAllocatedLazilyAndGivenBack) {
   Budget budget;
-  KvPagePool pool(budget, 4096);
+  KvPagePool pool(budget, {.kv_bytes = 4096});
   {
     KvPageTable table(pool);
     EXPECT_EQ(pool.n_pages(), 0);
@@ -30,7 +30,7 @@ TEST(KvPages, AreAllocatedLazilyAndGivenBack) {
 
 TEST(KvPages, AMovedTableOwnsThePages) {
   Budget budget;
-  KvPagePool pool(budget, 4096);
+  KvPagePool pool(budget, {.kv_bytes = 4096});
   KvPageTable first(pool);
   ASSERT_TRUE(first.reserve(70));
   KvPageTable second(std::move(first));
@@ -40,7 +40,7 @@ TEST(KvPages, AMovedTableOwnsThePages) {
 
 TEST(KvPages, ATableThatDoesNotFitKeepsWhatItGot) {
   Budget budget(2 * 4096);
-  KvPagePool pool(budget, 4096);
+  KvPagePool pool(budget, {.kv_bytes = 4096});
   KvPageTable table(pool);
   const Status status = table.reserve(3 * kKvPagePositions);
   ASSERT_FALSE(status);

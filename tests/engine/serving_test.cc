@@ -79,6 +79,63 @@ TEST(Serving, AnEngineOnAThreadOfItsOwnServesClientsThatAreOnlyCalled) {
   stepping.join();
 }
 
+TEST(Serving, ThreadsThatShareAPromptAndComeAndGo) {
+  LoadedEngine loaded = load_olmoe({.context_length = 256,
+                                    .max_sequences = 4,
+                                    .chunk_rows = 64,
+                                    .max_kv_pages = 9,
+                                    .prefix_cache = true,
+                                    .keep_routing = true,
+                                    .max_slowdown = 2.5});
+  Engine& engine = *loaded.engine;
+  std::atomic<bool> stopping = false;
+  std::thread stepping([&] {
+    while (!stopping) {
+      if (!engine.step()) engine.wait_for_work(Wakeup::kLongestWait);
+    }
+  });
+  const auto prompt = random_prompt(1, 100, loaded.model->spec().vocab_size);
+  const auto run = [&](uint32_t tenant, int round) {
+    Request request = {.prompt = prompt, .max_new_tokens = 40, .sampling = {.temperature = 0}};
+    request.want_routing = round % 2 == 0;
+    request.tenant = tenant;
+    const auto stream = engine.submit(std::move(request)).value();
+    std::vector<int32_t> tokens;
+    for (StreamEvent event = stream->pop(); event.kind != StreamEvent::Kind::kFinished;
+         event = stream->pop()) {
+      if (event.kind == StreamEvent::Kind::kToken) tokens.push_back(event.token);
+      if (round == 3 && tokens.size() == 7) stream->close();
+    }
+    tokens.resize(std::min<size_t>(tokens.size(), 7));
+    return tokens;
+  };
+  const std::vector<int32_t> expected = run(9, 0);
+  std::vector<std::thread> clients;
+  for (uint32_t i = 0; i < 5; ++i) {
+    clients.emplace_back([&, i] {
+      for (int round = 0; round < 5; ++round) EXPECT_EQ(run(i, round), expected);
+    });
+  }
+  int64_t n_before = 0;
+  while (engine.counters().n_submitted < 26) {
+    const EngineCounters now = engine.counters();
+    int64_t n = now.n_running + now.n_waiting;
+    for (const int64_t finished : now.n_finished) n += finished;
+    EXPECT_EQ(n, now.n_submitted);
+    EXPECT_GE(n, n_before);
+    n_before = n;
+  }
+  for (std::thread& client : clients) client.join();
+  stopping = true;
+  engine.wake();
+  stepping.join();
+  engine.step();
+  const EngineCounters counters = engine.counters();
+  EXPECT_EQ(counters.n_running + counters.n_waiting, 0);
+  EXPECT_EQ(counters.kv_pages_in_use, counters.prefix_cache_pages);
+  EXPECT_GT(counters.cached_prompt_tokens, 0);
+}
+
 TEST(Serving, ASubmitFromWithinACallbackIsServed) {
   LoadedEngine loaded = load_olmoe();
   Engine& engine = *loaded.engine;
