@@ -60,6 +60,8 @@ std::string format_bytes(int64_t bytes) {
   return unit == 0 ? fmt::format("{} B", bytes) : three_digits(value) + " " + kNames[unit];
 }
 
+std::string format_mean_bytes(double bytes) { return format_bytes(std::llround(bytes)); }
+
 std::string format_count(double count) {
   constexpr std::array<const char*, 5> kNames = {"", " K", " M", " B", " T"};
   size_t unit = 0;

@@ -18,6 +18,8 @@ Result<int64_t> parse_bytes(std::string_view name, std::string_view text);
 
 /// "3.42 GiB", "17 B": three significant digits, binary units.
 std::string format_bytes(int64_t bytes);
+/// The same of a mean, to the nearest byte.
+std::string format_mean_bytes(double bytes);
 
 /// "6.92 B", "14.4 M": a count in thousands, with three significant digits.
 std::string format_count(double count);

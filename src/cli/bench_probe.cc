@@ -69,8 +69,6 @@ Json row_json(const Row& row) {
           {"peak_share", row.shares.peak}};
 }
 
-std::string bytes_text(double bytes) { return format_bytes(std::llround(bytes)); }
-
 void render_work(Out out, const ProbedWork& work, const Ceilings& ceilings) {
   const std::vector<Row> rows = rows_of(work.totals, ceilings);
   if (rows.empty()) return;
@@ -79,10 +77,11 @@ void render_work(Out out, const ProbedWork& work, const Ceilings& ceilings) {
   for (const Row& row : rows) {
     fmt::format_to(
         out, "{:<12} {:>10.3f} {:>5.1f} % {:>10} {:>12} {:>9.2f} {:>5.1f} % {:>10} {:>9.1f} {:>5.1f} %\n",
-        row.name, 1e3 * row.seconds, 100 * row.time_share, bytes_text(row.per_step(row.work.weight_bytes)),
-        bytes_text(row.per_step(row.work.kv_bytes)), row.bytes_per_s() / 1e9, 100 * row.shares.bandwidth,
-        format_count(row.per_step(row.work.all_operations())), row.operations_per_s() / 1e9,
-        100 * row.shares.peak);
+        row.name, 1e3 * row.seconds, 100 * row.time_share,
+        format_mean_bytes(row.per_step(row.work.weight_bytes)),
+        format_mean_bytes(row.per_step(row.work.kv_bytes)), row.bytes_per_s() / 1e9,
+        100 * row.shares.bandwidth, format_count(row.per_step(row.work.all_operations())),
+        row.operations_per_s() / 1e9, 100 * row.shares.peak);
   }
 }
 

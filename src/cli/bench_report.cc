@@ -44,8 +44,6 @@ Json decode_json(const BenchOptions& options, const std::vector<DecodeFigures>& 
   return json;
 }
 
-std::string bytes_text(double bytes) { return format_bytes(std::llround(bytes)); }
-
 void render_prefill(Out out, const std::vector<PrefillFigures>& prefill) {
   if (prefill.empty()) return;
   fmt::format_to(out, "\n{:<16} {:>30} {:>16} {:>10}\n", "prefill, tokens", "tokens/s (range)", "op/token",
@@ -64,9 +62,9 @@ void render_decode(Out out, const BenchOptions& options, const std::vector<Decod
   for (const DecodeFigures& figures : decode) {
     fmt::format_to(out, "{:>16} {:>30} {:>16.2f} {:>10} {:>10.2f} {:>14}\n", figures.n_sequences,
                    measured_text(figures.tokens_per_s), figures.steps_per_s.median,
-                   bytes_text(figures.touched_bytes_per_step),
+                   format_mean_bytes(figures.touched_bytes_per_step),
                    figures.steps_per_s.median * figures.touched_bytes_per_step / 1e9,
-                   bytes_text(figures.kv_bytes_per_step));
+                   format_mean_bytes(figures.kv_bytes_per_step));
   }
   fmt::format_to(out,
                  "\n{} steps after a prompt of {} tokens. Touched: bytes of weights per step, each distinct "
@@ -81,7 +79,7 @@ void render_memory(Out out, const BenchFigures& figures) {
   const auto row = [&](const std::string& what, const MemoryFigures& memory, double step_seconds) {
     const double wait_s = static_cast<double>(memory.counters.wait_ns) * 1e-9;
     fmt::format_to(out, "{:<26} {:>14.1f} {:>16} {:>8.1f}\n", what, 100 * memory.hit_rate(),
-                   bytes_text(memory.bytes_per_step()),
+                   format_mean_bytes(memory.bytes_per_step()),
                    100 * wait_s / (static_cast<double>(memory.n_steps) * step_seconds));
   };
   for (const PrefillFigures& prefill : figures.prefill) {

@@ -27,6 +27,7 @@ inline constexpr uint64_t kGgufMaxTensorNameBytes = 255;
 inline constexpr uint64_t kGgufMaxAlignment = uint64_t{1} << 21;
 inline constexpr uint64_t kGgufMaxShards = 512;
 inline constexpr uint32_t kGgufMaxDims = 4;
+inline constexpr std::string_view kGgufAlignmentKey = "general.alignment";
 inline constexpr uint64_t kGgufDefaultAlignment = 32;
 
 /// One tensor of a file. Valid by construction: known type, whole blocks, inside its shard, no overlap.

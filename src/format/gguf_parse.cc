@@ -19,7 +19,6 @@ constexpr size_t kBufferBytes = size_t{64} << 10;
 constexpr uint64_t kMinEntryBytes = 8 + 1 + 4 + 1;  // key length, key, value type, value
 constexpr uint64_t kMinTensorBytes =
     8 + 1 + 4 + 8 + 4 + 8;  // name length, name, n_dims, one dim, type, offset
-constexpr std::string_view kAlignmentKey = "general.alignment";
 
 /// Reads a source from front to back through one small buffer. Its errors carry the name of the source.
 class Reader {
@@ -359,9 +358,9 @@ Status Parser::read_dims(GgufTensor& tensor) {
 }
 
 Result<uint64_t> Parser::alignment(const GgufMetadata& metadata) const {
-  SOLI_ASSIGN_OR_RETURN(const uint64_t value, metadata.get_uint_or(kAlignmentKey, kGgufDefaultAlignment));
+  SOLI_ASSIGN_OR_RETURN(const uint64_t value, metadata.get_uint_or(kGgufAlignmentKey, kGgufDefaultAlignment));
   if (std::has_single_bit(value) && value >= 8 && value <= kGgufMaxAlignment) return value;
-  return malformed("{} is {}; a power of two from 8 to {} is allowed", kAlignmentKey, value,
+  return malformed("{} is {}; a power of two from 8 to {} is allowed", kGgufAlignmentKey, value,
                    kGgufMaxAlignment);
 }
 

@@ -12,8 +12,6 @@
 namespace soli {
 namespace {
 
-constexpr std::string_view kAlignmentKey = "general.alignment";
-
 template <typename T>
 void put(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof(T));
@@ -45,7 +43,7 @@ void put_value(std::string& out, const GgufValue& value) {
 
 void GgufWriter::set(const std::string& key, GgufValue value) {
   SOLI_CHECK(!file_, "set after begin");
-  SOLI_CHECK(!key.empty() && key != kAlignmentKey, "key '{}'", key);
+  SOLI_CHECK(!key.empty() && key != kGgufAlignmentKey, "key '{}'", key);
   const auto same =
       std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) { return entry.key == key; });
   if (same != entries_.end()) {
@@ -57,7 +55,7 @@ void GgufWriter::set(const std::string& key, GgufValue value) {
 
 void GgufWriter::set_all(const GgufMetadata& metadata) {
   for (const GgufMetadata::Entry& entry : metadata.entries()) {
-    if (entry.key != kAlignmentKey) set(entry.key, entry.value);
+    if (entry.key != kGgufAlignmentKey) set(entry.key, entry.value);
   }
 }
 
@@ -67,8 +65,9 @@ void GgufWriter::set_alignment(int64_t alignment) {
                  std::has_single_bit(static_cast<uint64_t>(alignment)),
              "alignment {}", alignment);
   alignment_ = alignment;
-  std::erase_if(entries_, [](const auto& entry) { return entry.key == kAlignmentKey; });
-  entries_.push_back({std::string(kAlignmentKey), GgufValue::of_uint32(static_cast<uint32_t>(alignment))});
+  std::erase_if(entries_, [](const auto& entry) { return entry.key == kGgufAlignmentKey; });
+  entries_.push_back(
+      {std::string(kGgufAlignmentKey), GgufValue::of_uint32(static_cast<uint32_t>(alignment))});
 }
 
 Status GgufWriter::add_tensor(const std::string& name, uint32_t type, std::span<const int64_t> dims) {

@@ -10,7 +10,6 @@
 namespace soli {
 namespace {
 
-constexpr std::string_view kBlankMark = "\u2581";
 constexpr uint32_t kBlankMarkCodePoint = 0x2581;
 
 // A character that is no token is the symbol of this number plus its code point.

@@ -30,8 +30,6 @@ constexpr std::string_view kFillInTheMiddleTexts[] = {
 // The parts of a gpt-oss answer are told apart by these, so they are part of its text.
 constexpr std::string_view kShownTexts[] = {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"};
 
-constexpr std::string_view kBlankMark = "\u2581";
-
 // Of all tokens together; their ends are numbers of 32 bits.
 constexpr size_t kMaxPiecesBytes = size_t{1} << 30;
 

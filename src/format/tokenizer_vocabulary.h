@@ -25,6 +25,9 @@ std::optional<uint8_t> byte_of_printable(std::string_view character);
 /// The bytes that such a text stands for. Characters that stand for no byte stay as they are.
 std::string bytes_of_printable(std::string_view text);
 
+/// What stands for a blank in a SentencePiece vocabulary: U+2581.
+inline constexpr std::string_view kBlankMark = "\u2581";
+
 /// "<0x0A>" → 10; nothing for any other text.
 std::optional<uint8_t> byte_of_token_text(std::string_view text);
 

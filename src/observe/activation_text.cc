@@ -20,7 +20,6 @@ constexpr int kBold = 1;
 constexpr int kYellow = 33;
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-std::string bytes_text(double bytes) { return format_bytes(static_cast<int64_t>(bytes + 0.5)); }
 std::string three_decimals(double value) { return fmt::format("{:.3f}", value); }
 std::string optional_text(const std::optional<double>& value) { return value ? three_decimals(*value) : "-"; }
 
@@ -38,7 +37,7 @@ constexpr std::array<Figure, 6> kFigures = {{
     {"activation ratio", "ratio", percent, &ActivationSummary::activation_ratio, false},
     {"effective experts", "eff. experts", three_decimals, &ActivationSummary::effective_experts, true},
     {"gate entropy, bits", "gate entropy", three_decimals, &ActivationSummary::gate_entropy_bits, true},
-    {"touched bytes", "touched", bytes_text, &ActivationSummary::touched_bytes, false},
+    {"touched bytes", "touched", format_mean_bytes, &ActivationSummary::touched_bytes, false},
     {"FLOP", "FLOP", format_count, &ActivationSummary::flops, false},
 }};
 

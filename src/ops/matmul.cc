@@ -12,13 +12,13 @@ namespace {
 using kernels::kStripRows;
 
 /// The part of one map that one kernel call computes.
-struct Part {
+struct LinearPart {
   RowList tokens;
   int64_t first_strip;
   int64_t n_strips;
 };
 
-void compute_part(const OpContext& context, const Linear& map, const Part& part, const Activations& x,
+void compute_part(const OpContext& context, const Linear& map, const LinearPart& part, const Activations& x,
                   MatrixView<float> y) {
   const int64_t first_row = part.first_strip * kStripRows;
   const int64_t n_rows = rows_of_strips(map.weight, part.first_strip, part.n_strips);
@@ -49,9 +49,9 @@ void check_shapes(const Linear& map, MatrixView<const float> x, MatrixView<float
 
 /// One phase over all (map, token tile, strip): the items of a map are numbered strip by strip within a token
 /// tile, so that a range of items is a few runs of consecutive strips.
-class Phase {
+class LinearPhase {
  public:
-  Phase(std::span<const Linear* const> maps, int64_t n_tokens) : maps_(maps), token_tiles_(n_tokens) {
+  LinearPhase(std::span<const Linear* const> maps, int64_t n_tokens) : maps_(maps), token_tiles_(n_tokens) {
     for (const Linear* map : maps) n_items_ += map->weight.n_strips() * token_tiles_.size();
   }
 
@@ -70,7 +70,8 @@ class Phase {
         const int64_t first_token = token_tiles_.begin(token_tile);
         const int64_t strip = item % n_strips;
         const int64_t n = std::min(n_strips - strip, map_end - item);
-        compute(m, Part{{.first = first_token, .n = token_tiles_.end(token_tile) - first_token}, strip, n});
+        compute(
+            m, LinearPart{{.first = first_token, .n = token_tiles_.end(token_tile) - first_token}, strip, n});
         item += n;
       }
       map_begin += map_items;
@@ -100,9 +101,9 @@ void linear_group(OpContext& context, std::span<const Linear* const> linears, Ma
   }
   if (x.rows == 0) return;
   const Activations activations(context, x, forms);
-  const Phase phase(linears, x.rows);
+  const LinearPhase phase(linears, x.rows);
   context.team.parallel_for_shrinking(phase.n_items(), kStripsPerRange, [&](int64_t begin, int64_t end, int) {
-    phase.run(begin, end, [&](size_t m, const Part& part) {
+    phase.run(begin, end, [&](size_t m, const LinearPart& part) {
       compute_part(context, *linears[m], part, activations, outputs[m]);
     });
   });

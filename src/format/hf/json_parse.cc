@@ -14,9 +14,9 @@ namespace {
 using nlohmann::json;
 
 /// Takes the events of nlohmann's parser. What it refuses ends the parse, with the reason in error().
-class Reader final : public nlohmann::json_sax<json> {
+class DocumentReader final : public nlohmann::json_sax<json> {
  public:
-  explicit Reader(JsonFile& file) : file_(file) {}
+  explicit DocumentReader(JsonFile& file) : file_(file) {}
 
   const std::optional<Error>& error() const { return error_; }
 
@@ -251,7 +251,7 @@ class Reader final : public nlohmann::json_sax<json> {
 
 Result<JsonFile> parse_json(std::string_view text) {
   JsonFile file;
-  Reader reader(file);
+  DocumentReader reader(file);
   const bool complete = json::sax_parse(text.begin(), text.end(), &reader);
   if (reader.error()) return tl::unexpected<Error>(*reader.error());
   if (!complete) return fail(ErrorKind::kMalformed, "no JSON");

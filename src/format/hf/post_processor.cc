@@ -10,9 +10,9 @@ namespace {
 
 constexpr size_t kMaxSurrounding = 64;  // tokens on either side
 
-class Reader {
+class TemplateReader {
  public:
-  explicit Reader(int32_t n_tokens) : n_tokens_(n_tokens) {}
+  explicit TemplateReader(int32_t n_tokens) : n_tokens_(n_tokens) {}
 
   Status read(const JsonValue& value) {
     SOLI_ASSIGN_OR_RETURN(const std::string type, value.text_at("type"));
@@ -86,7 +86,7 @@ class Reader {
 }  // namespace
 
 Result<Surroundings> read_post_processor(const JsonValue& value, int32_t n_tokens) {
-  Reader reader(n_tokens);
+  TemplateReader reader(n_tokens);
   SOLI_RETURN_IF_ERROR(reader.read(value));
   return reader.take();
 }

@@ -8,13 +8,13 @@
 namespace soli::jinja {
 namespace {
 
-constexpr const char* kSymbols[] = {"+", "-", "*", "/", "//", "%", "**"};
+constexpr const char* kArithmeticSymbols[] = {"+", "-", "*", "/", "//", "%", "**"};
 
 tl::unexpected<Error> refuse(BinaryOperator op, const Value& a, const Value& b) {
   if (a.is_undefined()) return fail(ErrorKind::kInvalidArgument, "{}", a.why_undefined());
   if (b.is_undefined()) return fail(ErrorKind::kInvalidArgument, "{}", b.why_undefined());
-  return fail(ErrorKind::kInvalidArgument, "{} does not go with {} and {}", kSymbols[static_cast<int>(op)],
-              type_name(a), type_name(b));
+  return fail(ErrorKind::kInvalidArgument, "{} does not go with {} and {}",
+              kArithmeticSymbols[static_cast<int>(op)], type_name(a), type_name(b));
 }
 
 tl::unexpected<Error> overflow() {

@@ -8,7 +8,7 @@
 namespace soli::jinja {
 namespace {
 
-constexpr const char* kSymbols[] = {"==", "!=", "<", "<=", ">", ">=", "in", "not in"};
+constexpr const char* kComparisonSymbols[] = {"==", "!=", "<", "<=", ">", ">=", "in", "not in"};
 
 /// -1, 0 or 1; comparing a 64-bit integer with another never goes through a float.
 int order_numbers(const Value& a, const Value& b) {
@@ -133,7 +133,8 @@ Result<bool> compare(Context& context, Comparison op, const Value& a, const Valu
   const bool or_equal = op == Comparison::kLessEqual || op == Comparison::kGreaterEqual;
   const Result<bool> strictly = backwards ? less(context, b, a) : less(context, a, b);
   if (!strictly) {
-    return fail(strictly.error().kind, "{}: {}", kSymbols[static_cast<int>(op)], strictly.error().message);
+    return fail(strictly.error().kind, "{}: {}", kComparisonSymbols[static_cast<int>(op)],
+                strictly.error().message);
   }
   if (*strictly || !or_equal) return *strictly;
   return equal(context, a, b);

@@ -79,7 +79,7 @@ Result<Value> choose_if(Context& context, const Value& subject, const Arguments&
   return choose(context, subject, arguments, kByAttribute, kKeep);
 }
 
-constexpr Filter kFilters[] = {
+constexpr Filter kSelectionFilters[] = {
     {"map", map},
     {"reject", choose_if<false, false>},
     {"rejectattr", choose_if<true, false>},
@@ -89,6 +89,6 @@ constexpr Filter kFilters[] = {
 
 }  // namespace
 
-std::span<const Filter> selection_filters() { return kFilters; }
+std::span<const Filter> selection_filters() { return kSelectionFilters; }
 
 }  // namespace soli::jinja

@@ -53,7 +53,7 @@ Result<Value> join(Context& context, const Value& subject, const Arguments& argu
   return out.finish_value();
 }
 
-Result<Value> items(Context& context, const Value& subject, const Arguments& arguments) {
+Result<Value> items_of_mapping(Context& context, const Value& subject, const Arguments& arguments) {
   SOLI_RETURN_IF_ERROR(bind("items", arguments, {}));
   if (subject.is_undefined()) return context.list({});
   if (subject.dict() == nullptr) {
@@ -219,16 +219,20 @@ Result<Value> group_by(Context& context, const Value& subject, const Arguments& 
   return context.list(std::move(groups));
 }
 
-constexpr Filter kFilters[] = {
-    {"batch", batch},      {"count", count},      {"dictsort", sort_dict}, {"first", end_element<false>},
-    {"groupby", group_by}, {"items", items},      {"join", join},          {"last", end_element<true>},
-    {"length", count},     {"list", list},        {"max", extreme<true>},  {"min", extreme<false>},
-    {"reverse", reverse},  {"slice", slice_into}, {"sort", sort},          {"sum", sum},
+constexpr Filter kSequenceFilters[] = {
+    {"batch", batch},        {"count", count},
+    {"dictsort", sort_dict}, {"first", end_element<false>},
+    {"groupby", group_by},   {"items", items_of_mapping},
+    {"join", join},          {"last", end_element<true>},
+    {"length", count},       {"list", list},
+    {"max", extreme<true>},  {"min", extreme<false>},
+    {"reverse", reverse},    {"slice", slice_into},
+    {"sort", sort},          {"sum", sum},
     {"unique", unique},
 };
 
 }  // namespace
 
-std::span<const Filter> sequence_filters() { return kFilters; }
+std::span<const Filter> sequence_filters() { return kSequenceFilters; }
 
 }  // namespace soli::jinja

@@ -178,7 +178,7 @@ Result<Value> count_words(Context& context, const Value& subject, const Argument
   return Value(n);
 }
 
-constexpr Filter kFilters[] = {
+constexpr Filter kTextFilters[] = {
     {"capitalize", by_method<kCapitalize>},
     {"center", center},
     {"e", escape},
@@ -199,6 +199,6 @@ constexpr Filter kFilters[] = {
 
 }  // namespace
 
-std::span<const Filter> text_filters() { return kFilters; }
+std::span<const Filter> text_filters() { return kTextFilters; }
 
 }  // namespace soli::jinja

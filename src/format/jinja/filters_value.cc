@@ -176,13 +176,13 @@ Result<Value> to_json_text(Context& context, const Value& subject, const Argumen
   return to_json(context, subject, style);
 }
 
-constexpr Filter kFilters[] = {
+constexpr Filter kValueFilters[] = {
     {"abs", absolute}, {"d", fall_back},        {"default", fall_back},   {"float", to_float},
     {"int", to_int},   {"round", round_number}, {"tojson", to_json_text},
 };
 
 }  // namespace
 
-std::span<const Filter> value_filters() { return kFilters; }
+std::span<const Filter> value_filters() { return kValueFilters; }
 
 }  // namespace soli::jinja

@@ -255,7 +255,7 @@ Result<Value> has_case(Context& context, const Value& subject, const Arguments& 
   return Value(holds);
 }
 
-constexpr Filter kMethods[] = {
+constexpr Filter kSearchMethods[] = {
     {"count", count},
     {"endswith", has_affix<true>},
     {"find", find<false>},
@@ -280,6 +280,6 @@ constexpr Filter kMethods[] = {
 
 }  // namespace
 
-std::span<const Filter> text_search_methods() { return kMethods; }
+std::span<const Filter> text_search_methods() { return kSearchMethods; }
 
 }  // namespace soli::jinja

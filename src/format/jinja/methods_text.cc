@@ -179,7 +179,7 @@ Result<Value> remove_affix(Context& context, const Value& subject, const Argumen
       std::string(kPrefix ? text.substr(affix.size()) : text.substr(0, text.size() - affix.size())));
 }
 
-constexpr Filter kMethods[] = {
+constexpr Filter kTextMethods[] = {
     {"capitalize", mapped<capitalised>},
     {"casefold", mapped<to_lower>},
     {"center", pad<Side::kBoth>},
@@ -202,6 +202,6 @@ constexpr Filter kMethods[] = {
 
 }  // namespace
 
-std::span<const Filter> text_methods() { return kMethods; }
+std::span<const Filter> text_methods() { return kTextMethods; }
 
 }  // namespace soli::jinja
