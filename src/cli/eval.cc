@@ -72,7 +72,7 @@ Result<EvalResult> measure(const EvalOptions& options, Session& session, const W
                     .complete = losses.size() == plan.windows.size()};
 }
 
-nlohmann::ordered_json to_json(const EvalOptions& options, Session& session, const EvalResult& result) {
+nlohmann::ordered_json json_of(const EvalOptions& options, Session& session, const EvalResult& result) {
   using Json = nlohmann::ordered_json;
   const Perplexity& perplexity = result.perplexity;
   const auto optional = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
@@ -131,7 +131,7 @@ Result<int> run_eval(const EvalOptions& options) {
     return kExitInterrupted;
   }
   if (options.json) {
-    print_json(to_json(options, *session, result));
+    print_json(json_of(options, *session, result));
   } else {
     print_text(result);
   }

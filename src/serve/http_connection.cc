@@ -18,7 +18,6 @@ namespace {
 namespace http = beast::http;
 using asio::ip::tcp;
 
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr size_t kReadBytes = 16 << 10;
 constexpr size_t kMaxBufferBytes = 64 << 10;  // holds a whole head, and what is pipelined behind it
 constexpr size_t kWriteBytes = 16 << 10;      // pieces of a source are gathered up to here

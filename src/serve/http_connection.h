@@ -4,10 +4,12 @@
 // take long to compile.
 
 #include <atomic>
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/buffer_body.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -21,6 +23,9 @@ namespace soli::serve {
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;
+
+/// An operation gives its error beside its result, and throws nothing.
+inline constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 
 /// "127.0.0.1:8080", "[::1]:8080".
 std::string address_of(const asio::ip::tcp::endpoint& endpoint);

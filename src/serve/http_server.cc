@@ -20,7 +20,6 @@ namespace {
 
 using asio::ip::tcp;
 
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr int kBacklog = 1024;
 // What the kernel holds for a client that does not read. Beyond, its row pauses.
 constexpr int kSendBufferBytes = 64 << 10;
