@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "cli/flags.h"
+#include "experts/cache_aware_router.h"
 #include "experts/router_predictor.h"
 #include "io/available_memory.h"
 
@@ -62,6 +63,11 @@ void add_memory_options(CLI::App& app, MemoryOptions& options) {
               "Layers to look ahead");
   add_integer(app, "--io-depth", options.io_depth, {0, kMostDepth},
               "Reads of experts in flight; 0: what a short measurement of the disk finds best");
+  add_number(app, "--prefer-cached", options.preference, {1, CacheAwareRouter::kMostPreference},
+             "LOSSY: the router prefers experts in memory, each as if it were F times as probable; 1: exact");
+  add_path(app, "--twin", options.twin_path,
+           "LOSSY: a GGUF of the same model in fewer bits; its experts stand in for those that are not in "
+           "memory");
 }
 
 const char* name_of(CachePolicyKind policy) { return name_in(kPolicies, policy); }

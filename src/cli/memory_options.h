@@ -26,9 +26,14 @@ struct MemoryOptions {
   int64_t further_bytes = 0;    // that the command itself needs beside the model
   std::string trace_file;       // to write, or ""
   std::string heat_file;        // to read if it is there, and to write, or ""
+  // Lossy:
+  double preference = 1;  // how much more an expert in memory counts in the router's choice
+  std::string twin_path;  // a smaller file of the same model, for experts that are not in memory, or ""
+
+  bool lossy() const { return preference > 1 || !twin_path.empty(); }
 };
 
-/// Adds --memory, --cache-policy, --prefetch, --prefetch-layers and --io-depth.
+/// Adds --memory, --cache-policy, --prefetch, --prefetch-layers, --io-depth, --prefer-cached and --twin.
 void add_memory_options(CLI::App& app, MemoryOptions& options);
 
 const char* name_of(CachePolicyKind policy);

@@ -20,10 +20,11 @@ struct MemoryPlan {
   int64_t chunk_rows = 0;  // of a step
   /// Where not all of them fit.
   struct Tiers {
-    int64_t fixed_bytes = 0;  // everything but the slots
-    int64_t slot_bytes = 0;   // what is left for them
-    int64_t n_slots = 0;
-    int64_t n_experts = 0;  // of the model
+    int64_t fixed_bytes = 0;   // everything but the slots
+    int64_t slot_bytes = 0;    // what is left for them
+    int64_t n_slots = 0;       // for experts
+    int64_t n_twin_slots = 0;  // for twins, beside them
+    int64_t n_experts = 0;     // of the model
     int io_depth = 0;
     std::optional<DiskFigures> disk;  // unless the depth was given, or the file is too small
     /// Expected, for a router that calls all experts equally often: what a token reads.
@@ -36,10 +37,11 @@ struct MemoryPlan {
 
 /// Plans for `n_positions` of keys and values. Where experts do not fit, steps become longer than
 /// engine.chunk_rows for prompts of `longest_prompt` tokens, as memory allows: a chunk reads each expert
-/// once. Measures the disk where that is asked for. Fails with kLimit, naming the least that would fit.
-Result<MemoryPlan> plan_memory(const ModelFile& file, Runtime& runtime, const EngineOptions& engine,
-                               const MemoryOptions& options, const MemoryLimit& limit, int64_t n_positions,
-                               int64_t longest_prompt);
+/// once. Measures the disk where that is asked for. `twins` may be null. Fails with kLimit, naming the least
+/// that would fit, or as ExpertSource::create() does.
+Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelFile* twins, Runtime& runtime,
+                               const EngineOptions& engine, const MemoryOptions& options,
+                               const MemoryLimit& limit, int64_t n_positions, int64_t longest_prompt);
 
 /// One or two lines for people.
 std::string describe(const MemoryPlan& plan, const MemoryOptions& options);

@@ -13,31 +13,44 @@ struct RunningWindow {
   WindowLoss loss;
 };
 
+/// The log-probability that an event tells of, if it does: of its own token, or, where it brings the logits
+/// after a position, of the next one.
+Result<std::optional<double>> score(const RunningWindow& window, const std::vector<int32_t>& tokens,
+                                    const StreamEvent& event, const Evaluation& evaluation) {
+  if (!evaluation.on_logits) return event.logprob;
+  const auto next = static_cast<size_t>(event.position) + 1;
+  if (next == tokens.size()) return std::optional<double>();
+  SOLI_RETURN_IF_ERROR(evaluation.on_logits(window.number, event.position, event.logits));
+  return log_probability(event.logits, tokens[next]);
+}
+
 /// Takes what the stream holds. True once the window is finished.
-Result<bool> drain(RunningWindow& window, int64_t& n_scored) {
+Result<bool> drain(RunningWindow& window, const std::vector<int32_t>& tokens, const Evaluation& evaluation,
+                   int64_t& n_scored) {
   while (std::optional<StreamEvent> event = window.stream->try_pop()) {
     if (event->kind == StreamEvent::Kind::kFinished) {
       if (event->error) return in_context(fmt::format("window {}", window.number), *std::move(event->error));
       return true;
     }
-    if (!event->logprob) continue;
-    if (!std::isfinite(*event->logprob)) {
+    SOLI_ASSIGN_OR_RETURN(const std::optional<double> logprob, score(window, tokens, *event, evaluation));
+    if (!logprob) continue;
+    if (!std::isfinite(*logprob)) {
       return fail(ErrorKind::kMalformed,
-                  "window {}, position {}: the model gives token {} the log-probability {}", window.number,
-                  event->position, event->token, *event->logprob);
+                  "window {}, position {}: the model gives a token the log-probability {}", window.number,
+                  event->position, *logprob);
     }
-    window.loss.nats -= *event->logprob;
+    window.loss.nats -= *logprob;
     window.loss.n_tokens += 1;
     n_scored += 1;
   }
   return false;
 }
 
-Request make_request(const std::vector<int32_t>& window) {
+Request make_request(const std::vector<int32_t>& window, const Evaluation& evaluation) {
   Request request;
   request.prompt = window;
   request.max_new_tokens = 0;
-  request.prompt_detail = Detail::kLogprob;
+  request.prompt_detail = evaluation.on_logits ? Detail::kLogits : Detail::kLogprob;
   return request;
 }
 
@@ -89,23 +102,24 @@ Perplexity combine(const std::vector<WindowLoss>& losses) {
   return result;
 }
 
-Result<std::vector<WindowLoss>> evaluate(
-    Engine& engine, const WindowPlan& plan, int64_t n_parallel,
-    const std::function<bool(int64_t, const std::vector<WindowLoss>&)>& on_progress) {
+Result<std::vector<WindowLoss>> evaluate(Engine& engine, const WindowPlan& plan,
+                                         const Evaluation& evaluation) {
   std::vector<WindowLoss> losses;
   std::vector<RunningWindow> running;
   size_t next = 0;
   int64_t n_scored = 0;
   while (true) {
-    while (next < plan.windows.size() && static_cast<int64_t>(running.size()) < n_parallel) {
-      SOLI_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream, engine.submit(make_request(plan.windows[next])));
+    while (next < plan.windows.size() && static_cast<int64_t>(running.size()) < evaluation.n_parallel) {
+      SOLI_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream,
+                            engine.submit(make_request(plan.windows[next], evaluation)));
       running.push_back({next++, std::move(stream), {}});
     }
     if (running.empty()) return losses;
     if (!engine.step()) return fail(ErrorKind::kLimit, "--memory: no room is left for keys and values");
     std::vector<RunningWindow> still_running;
     for (RunningWindow& window : running) {
-      SOLI_ASSIGN_OR_RETURN(const bool finished, drain(window, n_scored));
+      SOLI_ASSIGN_OR_RETURN(const bool finished,
+                            drain(window, plan.windows[window.number], evaluation, n_scored));
       if (finished) {
         losses.push_back(window.loss);
       } else {
@@ -113,7 +127,7 @@ Result<std::vector<WindowLoss>> evaluate(
       }
     }
     running = std::move(still_running);
-    if (!on_progress(n_scored, losses)) return losses;
+    if (!evaluation.on_progress(n_scored, losses)) return losses;
   }
 }
 

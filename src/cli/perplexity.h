@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/engine.h"
@@ -40,11 +41,17 @@ struct Perplexity {
 
 Perplexity combine(const std::vector<WindowLoss>& losses);
 
-/// Runs all windows through the engine, up to `n_parallel` at once. `on_progress` is told the scored tokens
-/// so far and the windows done; it returns false to stop, upon which the losses of the finished windows are
-/// returned. Fails with the window at fault where the model's values are not finite.
-Result<std::vector<WindowLoss>> evaluate(
-    Engine& engine, const WindowPlan& plan, int64_t n_parallel,
-    const std::function<bool(int64_t, const std::vector<WindowLoss>&)>& on_progress);
+struct Evaluation {
+  int64_t n_parallel = 1;  // windows at once, at most
+  /// Told the scored tokens so far and the windows done; returns false to stop.
+  std::function<bool(int64_t n_scored, const std::vector<WindowLoss>& done)> on_progress;
+  /// Where set, gets the logits after each position whose next token is scored.
+  std::function<Status(size_t window, int64_t position, std::span<const float> logits)> on_logits = {};
+};
+
+/// Runs all windows through the engine. When it is stopped, the losses of the finished windows are returned.
+/// Fails with the window at fault where the model's values are not finite.
+Result<std::vector<WindowLoss>> evaluate(Engine& engine, const WindowPlan& plan,
+                                         const Evaluation& evaluation);
 
 }  // namespace soli::cli

@@ -28,6 +28,11 @@ Result<std::unique_ptr<Session>> Session::open(const ModelOptions& options) {
                                                             .isa = isa,
                                                             .pin = options.pin}));
   SOLI_ASSIGN_OR_RETURN(session->file_, ModelFile::open(options.path));
+  if (!options.memory.twin_path.empty()) {
+    auto twins = ModelFile::open(options.memory.twin_path);
+    if (!twins) return in_context("--twin", std::move(twins).error());
+    session->twins_ = *std::move(twins);
+  }
   if (session->context_length() > session->spec().context_length) {
     print_note("soli: -c {} is beyond the {} positions that the model was trained for\n",
                session->context_length(), session->spec().context_length);
@@ -49,8 +54,9 @@ Result<const Tokenizer*> Session::tokenizer() {
 Status Session::load(EngineOptions engine, int64_t n_positions, int64_t longest_prompt) {
   SOLI_CHECK(model_ == nullptr, "a session loads once");
   const auto begin = std::chrono::steady_clock::now();
-  SOLI_ASSIGN_OR_RETURN(plan_, plan_memory(*file_, *runtime_, engine, options_.memory, limit_, n_positions,
-                                           options_.chunk_rows_given ? 0 : longest_prompt));
+  SOLI_ASSIGN_OR_RETURN(
+      plan_, plan_memory(*file_, twins_ ? &*twins_ : nullptr, *runtime_, engine, options_.memory, limit_,
+                         n_positions, options_.chunk_rows_given ? 0 : longest_prompt));
   engine.chunk_rows = plan_.chunk_rows;
   print_note("{}", describe(plan_, options_.memory));
   SOLI_RETURN_IF_ERROR(runtime_->budget().charge("program", plan_.need.process));
@@ -59,6 +65,11 @@ Status Session::load(EngineOptions engine, int64_t n_positions, int64_t longest_
                                                                       engine.workspace_limits()));
   executor_ = std::make_unique<LocalExecutor>(std::move(executor));
   SOLI_RETURN_IF_ERROR(predict_experts(engine));
+  if (tiered_ != nullptr && options_.memory.preference > 1) {
+    cache_aware_.emplace(*model_, *tiered_, 1.0F);
+    executor_->set_control(&*cache_aware_);
+  }
+  set_exact(false);
   SOLI_ASSIGN_OR_RETURN(engine_, Engine::create(*model_, *executor_, engine));
   load_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return {};
@@ -85,6 +96,7 @@ Status Session::open_tiers() {
   SOLI_ASSIGN_OR_RETURN(std::unique_ptr<TieredExpertStore> tiered,
                         TieredExpertStore::create(model_->file(), *runtime_,
                                                   {.slot_bytes = plan_.tiers->slot_bytes,
+                                                   .twins = twins_ ? &*twins_ : nullptr,
                                                    .policy = options_.memory.policy,
                                                    .prefetch = options_.memory.prefetch,
                                                    .loader = {.depth = plan_.tiers->io_depth}}));
@@ -95,6 +107,13 @@ Status Session::open_tiers() {
   }
   store_ = std::move(tiered);
   return warm_up();
+}
+
+void Session::set_exact(bool exact) {
+  if (cache_aware_) {
+    cache_aware_->set_preference(exact ? 1.0F : static_cast<float>(options_.memory.preference));
+  }
+  if (tiered_ != nullptr) tiered_->set_use_twins(!exact);
 }
 
 Status Session::predict_experts(const EngineOptions& engine) {
@@ -173,8 +192,10 @@ std::optional<MemoryReport> Session::memory_report() const {
   const EngineCounters& counters = engine_->counters();
   std::optional<double> disk_bytes_per_s;
   if (plan_.tiers->disk) disk_bytes_per_s = plan_.tiers->disk->bytes_per_s;
-  return make_memory_report(*tiered_, trace_ ? &*trace_ : nullptr,
-                            counters.prompt_rows + counters.decode_rows, disk_bytes_per_s);
+  MemoryReport report = make_memory_report(*tiered_, trace_ ? &*trace_ : nullptr,
+                                           counters.prompt_rows + counters.decode_rows, disk_bytes_per_s);
+  if (cache_aware_) report.moved_share = cache_aware_->moved_share();
+  return report;
 }
 
 int64_t peak_resident_bytes() {

@@ -8,6 +8,7 @@
 #include "cli/memory_plan.h"
 #include "cli/model_options.h"
 #include "engine/engine.h"
+#include "experts/cache_aware_router.h"
 #include "experts/heat_file.h"
 #include "experts/local_executor.h"
 #include "experts/resident_store.h"
@@ -52,6 +53,10 @@ class Session {
   /// The same where not all experts are in memory, or null.
   TieredExpertStore* tiered() { return tiered_; }
   const MemoryPlan& plan() const { return plan_; }
+  /// True: the model's own choice and its own experts, false: as the memory options say. Between steps.
+  void set_exact(bool exact);
+  /// What makes answers lossy, or null. Owned.
+  const CacheAwareRouter* cache_aware_router() const { return cache_aware_ ? &*cache_aware_ : nullptr; }
   /// Fills the slots of an expert memory with some experts of every layer, so that what follows is not the
   /// filling. Nothing to do where all experts are in memory.
   Status fill_slots();
@@ -75,6 +80,7 @@ class Session {
   MemoryPlan plan_;
   std::unique_ptr<Runtime> runtime_;
   std::optional<ModelFile> file_;  // until load() gives it to the model
+  std::optional<ModelFile> twins_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<ExpertStore> store_;
@@ -82,6 +88,7 @@ class Session {
   std::optional<AccessTrace> trace_;  // for the memory report
   std::optional<Heat> heat_;          // for the next run
   std::unique_ptr<RouterPredictor> predictor_;
+  std::optional<CacheAwareRouter> cache_aware_;
   std::unique_ptr<LocalExecutor> executor_;
   std::unique_ptr<Engine> engine_;
   std::function<void(int64_t done, int64_t total)> on_progress_ = [](int64_t, int64_t) {};

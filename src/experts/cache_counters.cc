@@ -6,16 +6,11 @@ namespace soli {
 
 namespace {
 
-constexpr int64_t CacheCounters::*kMembers[] = {&CacheCounters::hits,
-                                                &CacheCounters::prefetch_hits,
-                                                &CacheCounters::late_prefetches,
-                                                &CacheCounters::demand_misses,
-                                                &CacheCounters::wasted_prefetches,
-                                                &CacheCounters::demanded_bytes,
-                                                &CacheCounters::wasted_bytes,
-                                                &CacheCounters::wait_ns,
-                                                &CacheCounters::predicted,
-                                                &CacheCounters::predicted_called};
+constexpr int64_t CacheCounters::*kMembers[] = {
+    &CacheCounters::hits,          &CacheCounters::prefetch_hits,     &CacheCounters::late_prefetches,
+    &CacheCounters::demand_misses, &CacheCounters::wasted_prefetches, &CacheCounters::demanded_bytes,
+    &CacheCounters::wasted_bytes,  &CacheCounters::promoted_bytes,    &CacheCounters::wait_ns,
+    &CacheCounters::twin_uses,     &CacheCounters::predicted,         &CacheCounters::predicted_called};
 static_assert(sizeof(CacheCounters) == std::size(kMembers) * sizeof(int64_t));
 
 }  // namespace

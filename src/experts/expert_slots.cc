@@ -6,33 +6,51 @@
 #include "base/check.h"
 
 namespace soli {
+namespace {
 
-std::vector<int64_t> ExpertSlots::capacities(const ExpertSource& source, int64_t bytes) {
+int64_t charged_bytes_of(std::span<const ExpertForm> forms, std::span<const int64_t> capacities) {
+  int64_t n = 0;
+  for (size_t f = 0; f < forms.size(); ++f)
+    n += Slab::charged_bytes(forms[f].n_experts * forms[f].bytes, capacities[f] * forms[f].bytes);
+  return n;
+}
+
+/// The same share of every form's experts, at least one.
+std::vector<int64_t> capacities_within(std::span<const ExpertForm> forms, int64_t bytes) {
   const auto of_share = [&](double share) {
     std::vector<int64_t> capacities;
-    for (const ExpertForm& form : source.forms()) {
+    for (const ExpertForm& form : forms) {
       const auto n = static_cast<int64_t>(share * static_cast<double>(form.n_experts));
       capacities.push_back(std::clamp<int64_t>(n, 1, form.n_experts));
     }
     return capacities;
   };
-  if (charged_bytes(source, of_share(1)) <= bytes) return of_share(1);
+  if (charged_bytes_of(forms, of_share(1)) <= bytes) return of_share(1);
   double fits = 0;
   double too_large = 1;
   for (int i = 0; i < 40; ++i) {  // to less than one of 2^31 experts
     const double middle = (fits + too_large) / 2;
-    (charged_bytes(source, of_share(middle)) <= bytes ? fits : too_large) = middle;
+    (charged_bytes_of(forms, of_share(middle)) <= bytes ? fits : too_large) = middle;
   }
   return of_share(fits);
 }
 
+}  // namespace
+
+std::vector<int64_t> ExpertSlots::capacities(const ExpertSource& source, int64_t bytes) {
+  const std::span<const ExpertForm> forms = source.forms();
+  const auto own = forms.first(source.first_twin_form());
+  const auto twins = forms.subspan(source.first_twin_form());
+  if (twins.empty()) return capacities_within(own, bytes);
+  const int64_t least_own = charged_bytes_of(own, std::vector<int64_t>(own.size(), 1));
+  std::vector<int64_t> for_twins = capacities_within(twins, std::min(bytes / 2, bytes - least_own));
+  std::vector<int64_t> capacities = capacities_within(own, bytes - charged_bytes_of(twins, for_twins));
+  capacities.insert(capacities.end(), for_twins.begin(), for_twins.end());
+  return capacities;
+}
+
 int64_t ExpertSlots::charged_bytes(const ExpertSource& source, std::span<const int64_t> capacities) {
-  int64_t n = 0;
-  for (size_t f = 0; f < capacities.size(); ++f) {
-    const ExpertForm& form = source.forms()[f];
-    n += Slab::charged_bytes(form.n_experts * form.bytes, capacities[f] * form.bytes);
-  }
-  return n;
+  return charged_bytes_of(source.forms(), capacities);
 }
 
 int64_t ExpertSlots::least_bytes(const ExpertSource& source) {
@@ -43,8 +61,8 @@ Result<ExpertSlots> ExpertSlots::create(const ExpertSource& source, Budget& budg
                                         std::span<const int64_t> capacities) {
   SOLI_CHECK(capacities.size() == source.forms().size());
   ExpertSlots slots;
-  slots.slot_of_.assign(static_cast<size_t>(source.size()), -1);
-  slots.slots_.resize(static_cast<size_t>(source.size()));
+  slots.slot_of_.assign(static_cast<size_t>(source.size_with_twins()), -1);
+  slots.slots_.resize(static_cast<size_t>(source.size_with_twins()));
   int32_t first = 0;
   for (size_t f = 0; f < capacities.size(); ++f) {
     const ExpertForm& form = source.forms()[f];

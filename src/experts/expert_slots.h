@@ -17,7 +17,7 @@ namespace soli {
 class ExpertSlots {
  public:
   /// Slots that `bytes` are enough for, by form: the same share of every form's experts, at least one slot
-  /// each.
+  /// each. Twins, where there are some, get half of the memory, or what all of them need.
   static std::vector<int64_t> capacities(const ExpertSource& source, int64_t bytes);
   /// What create() charges for so many slots.
   static int64_t charged_bytes(const ExpertSource& source, std::span<const int64_t> capacities);

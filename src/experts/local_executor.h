@@ -22,9 +22,11 @@ class LocalExecutor final : public ExpertExecutor {
   Status run(OpContext& context, int64_t layer, const RowsByExpert& grouped, MatrixView<const float> x,
              MatrixView<float> y) override;
   RouterObserver* observer() override { return observer_; }
+  RouterControl* control() override { return control_; }
 
   /// Borrowed; null: none. Not while a step runs.
   void set_observer(RouterObserver* observer) { observer_ = observer; }
+  void set_control(RouterControl* control) { control_ = control; }
 
  private:
   LocalExecutor(ExpertStore& store, int64_t expert_width, Slab inner)
@@ -34,6 +36,7 @@ class LocalExecutor final : public ExpertExecutor {
   int64_t expert_width_;
   Slab inner_;  // [slots][expert_width] floats
   RouterObserver* observer_ = nullptr;
+  RouterControl* control_ = nullptr;
 };
 
 }  // namespace soli

@@ -9,9 +9,10 @@ void TieredExpertStore::expect(int64_t layer, std::span<const int32_t> experts) 
   const int64_t moe_layer = source_.moe_layer(layer);
   for (const int32_t id : experts) {
     const ExpertNumber expert = number_of(moe_layer, id);
+    const ExpertNumber number = number_to_read(expert);
     const bool known = std::any_of(expected_.begin(), expected_.end(),
-                                   [&](const Expected& e) { return e.expert == expert; });
-    if (!known && slots_.find(expert) < 0) expected_.push_back({.expert = expert});
+                                   [&](const Expected& e) { return e.expert == number; });
+    if (!known && find_for_turn(expert) < 0) expected_.push_back({.expert = number});
   }
 }
 

@@ -11,6 +11,8 @@
 namespace soli {
 namespace {
 
+constexpr double kRecentTokens = 256;  // half-life of what decides between an expert and its twin
+
 double seconds_between(std::chrono::steady_clock::time_point begin,
                        std::chrono::steady_clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
@@ -21,7 +23,7 @@ double seconds_between(std::chrono::steady_clock::time_point begin,
 Result<std::unique_ptr<TieredExpertStore>> TieredExpertStore::create(const ModelFile& file, Runtime& runtime,
                                                                      const Options& options) {
   const auto make = [&]() -> Result<std::unique_ptr<TieredExpertStore>> {
-    SOLI_ASSIGN_OR_RETURN(ExpertSource source, ExpertSource::create(file, runtime.kernels()));
+    SOLI_ASSIGN_OR_RETURN(ExpertSource source, ExpertSource::create(file, runtime.kernels(), options.twins));
     SOLI_ASSIGN_OR_RETURN(ExpertBiases biases, ExpertBiases::load(file, runtime));
     SOLI_ASSIGN_OR_RETURN(
         ExpertSlots slots,
@@ -31,6 +33,7 @@ Result<std::unique_ptr<TieredExpertStore>> TieredExpertStore::create(const Model
     // Of the store's own source, at whose files it reads.
     SOLI_ASSIGN_OR_RETURN(store->loader_,
                           ExpertLoader::create(store->source_, runtime.budget(), options.loader));
+    if (options.twins != nullptr) SOLI_RETURN_IF_ERROR(store->check_twins());
     return store;
   };
   auto store = make();
@@ -50,6 +53,8 @@ TieredExpertStore::TieredExpertStore(const ModelFile& file, Runtime& runtime, co
       wanted_slot_bytes_(options.slot_bytes),
       slot_bytes_(options.slot_bytes),
       experts_per_token_(file.spec().router.experts_per_token),
+      use_twins_(source_.has_twins()),
+      recent_calls_(source_.n_layers(), source_.n_experts(), kRecentTokens),
       reads_(std::make_unique<std::atomic<int64_t>[]>(static_cast<size_t>(source_.size()))),
       counters_(static_cast<size_t>(file.spec().n_layers)) {}
 
@@ -71,6 +76,7 @@ Status TieredExpertStore::stream(const Demand& demand, UseWave use) {
   while (n_left_ > 0 && status) {
     request_missing();
     request_expected();
+    request_promotion();
     loader_->submit();
     const bool computed = use_ready(use);
     SOLI_CHECK(computed || loader_->in_flight() > 0, "{} experts wait for nothing", n_left_);
@@ -100,6 +106,7 @@ void TieredExpertStore::begin_visit(const Demand& demand) {
   resolve_expected();
   missing_.clear();
   ready_.clear();
+  twin_used_.clear();
   held_.assign(experts_.size(), -1);
   was_coming_.assign(experts_.size(), 0);
   n_left_ = static_cast<int64_t>(experts_.size());
@@ -109,16 +116,24 @@ void TieredExpertStore::begin_visit(const Demand& demand) {
 
 void TieredExpertStore::record(const LayerVisit& visit) {
   if (trace_ != nullptr) trace_->record(visit);
-  if (heat_ == nullptr) return;
-  heat_->pass(visit.layer, visit.n_tokens);
-  for (size_t i = 0; i < visit.experts.size(); ++i) heat_->add(visit.layer, visit.experts[i], visit.calls[i]);
+  for (Heat* const heat : {heat_, source_.has_twins() ? &recent_calls_ : nullptr}) {
+    if (heat == nullptr) continue;
+    heat->pass(visit.layer, visit.n_tokens);
+    for (size_t i = 0; i < visit.experts.size(); ++i)
+      heat->add(visit.layer, visit.experts[i], visit.calls[i]);
+  }
 }
 
 /// One expert that the visit calls: it is there, on its way, or missing.
 void TieredExpertStore::want(int64_t group) {
   const ExpertNumber expert = number_of(moe_layer_, experts_[static_cast<size_t>(group)]);
   reads_[static_cast<size_t>(expert)].fetch_add(1, std::memory_order_relaxed);
-  const int32_t slot = slots_.find(expert);
+  const int32_t slot = find_for_turn(expert);
+  const bool by_twin = source_.is_twin(slot < 0 ? number_to_read(expert) : slots_.expert_in(slot));
+  if (by_twin) {
+    ++counted_.twin_uses;
+    twin_used_.push_back(expert);
+  }
   if (slot < 0) {
     ++counted_.demand_misses;
     ++n_read_;
@@ -134,7 +149,7 @@ void TieredExpertStore::want(int64_t group) {
     ++counted_.late_prefetches;
     ++n_read_;
     was_coming_[static_cast<size_t>(group)] = 1;
-    loader_->demand(expert);
+    loader_->demand(slots_.expert_in(slot));
   }
 }
 
@@ -145,7 +160,7 @@ int32_t TieredExpertStore::acquire_slot(ExpertNumber expert) {
   if (empty >= 0) return empty;
   const std::span<const ExpertNumber> residents = slots_.evictable(form);
   if (std::all_of(residents.begin(), residents.end(), [](ExpertNumber e) { return e < 0; })) return -1;
-  const size_t victim = policy_->choose_victim(residents);
+  const size_t victim = choose_victim(form);
   SOLI_CHECK(victim < residents.size() && residents[victim] >= 0, "{} named a victim that stays",
              policy_->name());
   const int32_t slot = slots_.slot_at(form, victim);
@@ -155,7 +170,7 @@ int32_t TieredExpertStore::acquire_slot(ExpertNumber expert) {
 
 void TieredExpertStore::request_missing() {
   const auto request = [&](int64_t group) {
-    const ExpertNumber expert = number_of(moe_layer_, experts_[static_cast<size_t>(group)]);
+    const ExpertNumber expert = number_to_read(number_of(moe_layer_, experts_[static_cast<size_t>(group)]));
     int32_t slot = acquire_slot(expert);
     if (slot < 0 && !expected_.empty()) {
       // What is demanded goes before what is expected.
@@ -221,6 +236,8 @@ Status TieredExpertStore::take_loaded(ExpertLoader::Loaded& loaded) {
                                      [&](const Expected& e) { return e.expert == loaded.expert; });
   if (wanted || loaded.urgency == ExpertLoader::Urgency::kDemanded) {
     counted_.demanded_bytes += loaded.bytes;
+  } else if (use_twins_ && !source_.is_twin(loaded.expert)) {
+    counted_.promoted_bytes += loaded.bytes;
   } else if (expected != expected_.end()) {
     expected->bytes = loaded.bytes;  // its turn will tell what they were
   } else {
@@ -247,15 +264,15 @@ Status TieredExpertStore::take_loaded(ExpertLoader::Loaded& loaded) {
     return {};
   }
   if (loaded.status.error().kind == ErrorKind::kCancelled || (!wanted && in_visit())) return {};
-  return in_context(fmt::format("expert {} of layer {}", loaded.expert % source_.n_experts(),
-                                source_.layer_of(loaded.expert)),
-                    std::move(loaded.status).error());
+  return in_context(
+      fmt::format("expert {} of layer {}", source_.id_of(loaded.expert), source_.layer_of(loaded.expert)),
+      std::move(loaded.status).error());
 }
 
-/// The group of the visit that calls an expert; -1: none does.
-int64_t TieredExpertStore::group_of(ExpertNumber expert) const {
-  if (expert / source_.n_experts() != moe_layer_) return -1;
-  const auto id = static_cast<int32_t>(expert % source_.n_experts());
+/// The group of the visit that calls an expert, or that of the expert whose twin it is; -1: none does.
+int64_t TieredExpertStore::group_of(ExpertNumber number) const {
+  if (moe_layer_of(number) != moe_layer_) return -1;
+  const auto id = static_cast<int32_t>(source_.id_of(number));
   const auto found = std::lower_bound(experts_.begin(), experts_.end(), id);
   return found == experts_.end() || *found != id ? -1 : found - experts_.begin();
 }
@@ -361,11 +378,16 @@ Result<int64_t> TieredExpertStore::warm_up(std::span<const ExpertNumber> experts
   std::vector<ExpertNumber> chosen;
   std::vector<int64_t> n_free;
   for (size_t form = 0; form < source_.forms().size(); ++form) n_free.push_back(slots_.capacity(form));
+  const auto choose = [&](ExpertNumber number) {
+    int64_t& free = n_free[source_.form_of(number)];
+    if (slots_.find(number) >= 0 || free == 0) return slots_.find(number) >= 0;
+    --free;
+    chosen.push_back(number);
+    n_total += source_.bytes_of(number);
+    return true;
+  };
   for (const ExpertNumber expert : experts) {
-    if (slots_.find(expert) >= 0 || n_free[source_.form_of(expert)] == 0) continue;
-    --n_free[source_.form_of(expert)];
-    chosen.push_back(expert);
-    n_total += source_.bytes_of(expert);
+    if (!choose(expert) && use_twins_) choose(source_.twin_of(expert));
   }
   size_t next = 0;
   while (next < chosen.size() || loader_->n_loads() > 0) {

@@ -26,24 +26,30 @@ namespace soli {
 /// that are missing arrive, in as many waves as that takes: any number of slots serves any batch, to the same
 /// bits. What a turn still needs never leaves. Reads go on while the engine computes, also of experts that
 /// are expected at the next turns. One engine's thread streams; counters and set_slot_bytes() from any.
+///
+/// With twins, which are lossy: an expert that is not in memory is computed by its twin of lower precision,
+/// which is there, or is read sooner. Experts that are called often take the places of those that are not,
+/// when the disk has nothing else to do.
 class TieredExpertStore final : public ExpertStore {
  public:
   struct Options {
-    int64_t slot_bytes = 0;  // memory for slots, as ExpertSlots charges it
+    int64_t slot_bytes = 0;            // memory for slots, as ExpertSlots charges it
+    const ModelFile* twins = nullptr;  // borrowed: a smaller file of the same model; null: exact
     CachePolicyKind policy = CachePolicyKind::kAuto;
     PrefetchGate::Mode prefetch = PrefetchGate::Mode::kAuto;
     ExpertLoader::Options loader = {};
   };
 
-  /// Reads nothing but biases. `file` and `runtime` are borrowed. Fails with kLimit, kUnsupported or kIo.
+  /// Reads nothing but biases, and an expert and its twin, which must be alike. `file` and `runtime` are
+  /// borrowed. Fails with kLimit, kUnsupported, kIo, or kInvalidArgument (twins of another model).
   static Result<std::unique_ptr<TieredExpertStore>> create(const ModelFile& file, Runtime& runtime,
                                                            const Options& options);
 
   Status stream(const Demand& demand, UseWave use) override;
   int64_t reads(int64_t layer, int64_t expert) const override;
 
-  /// Fills empty slots with these experts, the first ones first, until no slot of their form is left.
-  /// Returns how many it read. Fails as stream() does.
+  /// Fills empty slots with these experts, the first ones first, until no slot of their form is left; those
+  /// for which there is no slot come as twins. Returns how many it read. Fails as stream() does.
   Result<int64_t> warm_up(std::span<const ExpertNumber> experts, const LoadProgress& progress);
 
   /// Tells the policy what was hot in an earlier run, as if that had been its last prompt.
@@ -64,6 +70,11 @@ class TieredExpertStore final : public ExpertStore {
   const ExpertSource& source() const { return source_; }
 
   // Engine's thread.
+  /// Marks the layer's (among all layers) experts that are in memory or on their way, twins included:
+  /// `resident` is [n_experts], 1 where that is so.
+  void find_resident(int64_t layer, std::span<uint8_t> resident) const;
+  /// False: exact from the next turn on, as if there were no twins. Between steps.
+  void set_use_twins(bool use) { use_twins_ = use && source_.has_twins(); }
   /// Empties all slots, makes as many as `slot_bytes` are enough for, and begins anew under a policy;
   /// counters go on. Fails with kLimit (budget). Between steps.
   Status restart(int64_t slot_bytes, CachePolicyKind policy);
@@ -99,17 +110,22 @@ class TieredExpertStore final : public ExpertStore {
   void want(int64_t group);
   void request_missing();
   void request_expected();
+  int32_t find_for_turn(ExpertNumber expert) const;
+  ExpertNumber number_to_read(ExpertNumber expert) const;
+  size_t choose_victim(size_t form);
   int32_t acquire_slot(ExpertNumber expert);
   bool use_ready(UseWave use);
   Status collect(bool wait);
   Status take_loaded(ExpertLoader::Loaded& loaded);
   void end_visit();
+  Status check_twins();
+  void request_promotion();
   bool in_visit() const { return !experts_.empty(); }
-  int64_t group_of(ExpertNumber expert) const;
+  int64_t group_of(ExpertNumber number) const;
   ExpertNumber number_of(int64_t moe_layer, int64_t expert) const {
     return static_cast<ExpertNumber>(moe_layer * source_.n_experts() + expert);
   }
-  int64_t moe_layer_of(ExpertNumber expert) const { return expert / source_.n_experts(); }
+  int64_t moe_layer_of(ExpertNumber number) const { return source_.expert_of(number) / source_.n_experts(); }
 
   Runtime& runtime_;
   const ExpertSource source_;
@@ -139,6 +155,11 @@ class TieredExpertStore final : public ExpertStore {
   Clock::time_point begin_;
   Clock::time_point last_arrival_;
   CacheCounters counted_;  // since the last one's end
+
+  bool use_twins_ = false;
+  Heat recent_calls_;                    // counted where there are twins: who deserves a place
+  std::vector<ExpertNumber> twin_used_;  // experts of the visit that were computed by their twins
+  std::vector<ExpertNumber> residents_;  // of a form, without the difference between experts and twins
 
   AccessTrace* trace_ = nullptr;
   Heat* heat_ = nullptr;

@@ -8,6 +8,7 @@
 
 namespace soli {
 
+class RouterControl;
 class RouterObserver;
 
 /// Computes the routed experts of a layer, wherever they live. What the forward calls; implemented in
@@ -21,6 +22,9 @@ class ExpertExecutor {
                      MatrixView<const float> x, MatrixView<float> y) = 0;
   /// Who wants to see each layer's routing before its experts run, so as to fetch ahead; null: nobody.
   virtual RouterObserver* observer() { return nullptr; }
+  /// Who moves each layer's choice towards experts that are cheaper to have, which is lossy; asked to
+  /// edit_choice() only. Null, unless somebody asked for it: the model's own choice.
+  virtual RouterControl* control() { return nullptr; }
 };
 
 }  // namespace soli

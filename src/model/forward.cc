@@ -147,8 +147,12 @@ class Step {
     const MatrixView<float> scores = view(Buffer::kScores);
     router_scores(context_, spec_.router, logits, scores);
     seen.scores = scores;
-    select_experts(context_, spec_.router, weights.selection_bias, batch_.rows, logits, scores,
+    select_experts(context_, spec_.router, {.bias = weights.selection_bias}, batch_.rows, logits, scores,
                    workspace_.choice, workspace_.row_failed);
+    if (RouterControl* const control = experts_.control()) {
+      control->edit_choice(seen, workspace_.choice);
+      check_choice(spec_.router, workspace_.choice, n_rows_);
+    }
     if (hooks_.control != nullptr) {
       hooks_.control->edit_choice(seen, workspace_.choice);
       check_choice(spec_.router, workspace_.choice, n_rows_);

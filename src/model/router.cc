@@ -159,13 +159,23 @@ int64_t k_max_of(const RouterSpec& spec, const RoutingPolicy& policy) {
   return std::max(spec.experts_per_token, std::min(policy.experts_per_token, spec.n_reachable()));
 }
 
-void select_row(const RouterSpec& spec, std::span<const float> selection_bias, const RoutingPolicy& policy,
+void prefer(const RouterSpec& spec, const Selection& selection, const float* scores,
+            std::span<float> ranked) {
+  const bool by_logit = spec.gating == Gating::kSoftmaxChosen;
+  const float gain = by_logit ? std::log(selection.preference) : selection.preference - 1;
+  for (size_t e = 0; e < selection.preferred.size(); ++e) {
+    if (selection.preferred[e] != 0) ranked[e] += by_logit ? gain : gain * scores[e];
+  }
+}
+
+void select_row(const RouterSpec& spec, const Selection& selection, const RoutingPolicy& policy,
                 const float* logits, const float* scores, const SelectScratch& scratch, ChosenRow& chosen) {
   const auto n_experts = static_cast<size_t>(spec.n_experts);
   const float* ranking = spec.gating == Gating::kSoftmaxChosen ? logits : scores;
   std::copy_n(ranking, n_experts, scratch.ranked.begin());
-  for (size_t e = 0; e < selection_bias.size(); ++e) scratch.ranked[e] += selection_bias[e];
+  for (size_t e = 0; e < selection.bias.size(); ++e) scratch.ranked[e] += selection.bias[e];
   if (spec.n_groups_used < spec.n_groups) keep_best_groups(spec, scratch);
+  prefer(spec, selection, scores, scratch.ranked);
   order_best_first(scratch.ranked, k_max_of(spec, policy), scratch.order);
   chosen.n = apply_policy(spec, policy, scores, scratch.order);
   const auto kept = static_cast<size_t>(chosen.n);
@@ -202,12 +212,13 @@ void router_scores(OpContext& context, const RouterSpec& spec, MatrixView<const 
   });
 }
 
-void select_experts(OpContext& context, const RouterSpec& spec, std::span<const float> selection_bias,
+void select_experts(OpContext& context, const RouterSpec& spec, const Selection& selection,
                     std::span<const BatchRow> rows, MatrixView<const float> logits,
                     MatrixView<const float> scores, Choice& choice, std::span<uint8_t> row_failed) {
   const auto n_rows = static_cast<int64_t>(rows.size());
   SOLI_CHECK(logits.rows == n_rows && scores.rows == n_rows && logits.cols == spec.n_experts);
-  SOLI_CHECK(selection_bias.empty() || static_cast<int64_t>(selection_bias.size()) == spec.n_experts);
+  for (const size_t n : {selection.bias.size(), selection.preferred.size()})
+    SOLI_CHECK(n == 0 || static_cast<int64_t>(n) == spec.n_experts);
   SOLI_CHECK(spec.n_experts % spec.n_groups == 0 && spec.n_groups_used >= 1 &&
              spec.n_groups_used <= spec.n_groups);
   int64_t k_max = spec.experts_per_token;
@@ -220,8 +231,8 @@ void select_experts(OpContext& context, const RouterSpec& spec, std::span<const 
         row_failed[r] = 1;
         continue;
       }
-      select_row(spec, selection_bias, *rows[r].policy, logits.row(row), scores.row(row),
-                 room.scratch_of(member), room.rows()[r]);
+      select_row(spec, selection, *rows[r].policy, logits.row(row), scores.row(row), room.scratch_of(member),
+                 room.rows()[r]);
     }
   });
   choice.row_begin.assign(1, 0);

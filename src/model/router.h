@@ -31,10 +31,19 @@ struct Choice {
 void router_scores(OpContext& context, const RouterSpec& spec, MatrixView<const float> logits,
                    MatrixView<float> scores);
 
-/// Chooses and weighs. `selection_bias` is [n_experts] or empty: added to the score for the choice only. Ties
-/// go to the lower id. A row whose logits are not finite gets no experts and `row_failed[row] = true`; no
-/// other row notices.
-void select_experts(OpContext& context, const RouterSpec& spec, std::span<const float> selection_bias,
+/// What moves the choice, and not the weights.
+struct Selection {
+  std::span<const float> bias = {};  // [n_experts] or empty: added to the score, by the model's own rule
+  /// [n_experts] or empty: 1 where an expert is preferred, which is lossy: its score counts `preference`
+  /// times (a logit that is chosen by gains ln preference, the same for its probability). Groups of experts
+  /// are chosen without. So no expert goes before one that is `preference` times as probable.
+  std::span<const uint8_t> preferred = {};
+  float preference = 1;
+};
+
+/// Chooses and weighs. Ties go to the lower id. A row whose logits are not finite gets no experts and
+/// `row_failed[row] = true`; no other row notices.
+void select_experts(OpContext& context, const RouterSpec& spec, const Selection& selection,
                     std::span<const BatchRow> rows, MatrixView<const float> logits,
                     MatrixView<const float> scores, Choice& choice, std::span<uint8_t> row_failed);
 

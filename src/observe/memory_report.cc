@@ -33,6 +33,8 @@ Json counters_json(const CacheCounters& counters) {
           {"demand_misses", counters.demand_misses},
           {"demanded_bytes", counters.demanded_bytes},
           {"wasted_bytes", counters.wasted_bytes},
+          {"promoted_bytes", counters.promoted_bytes},
+          {"twin_uses", counters.twin_uses},
           {"wait_seconds", static_cast<double>(counters.wait_ns) * 1e-9},
           {"predicted", counters.predicted},
           {"predicted_called", counters.predicted_called}};
@@ -67,6 +69,20 @@ std::string policy_lines(const MemoryReport& report) {
         fmt::format("  {:<14} would have hit {:.1f} % of late\n", candidate.name, 100 * candidate.hit_rate);
   if (report.n_visits_dropped > 0)
     text += fmt::format("  {} turns were not recorded: the trace was full\n", report.n_visits_dropped);
+  return text;
+}
+
+std::string loss_lines(const MemoryReport& report) {
+  std::string text;
+  if (report.moved_share) {
+    text += fmt::format("LOSSY: {:.2f} % of the calls went to an expert in memory, not the model's choice\n",
+                        100 * *report.moved_share);
+  }
+  if (report.total.twin_uses > 0) {
+    text += fmt::format("LOSSY: {:.2f} % of the experts of a step were twins; {} read to take their places\n",
+                        100 * share(report.total.twin_uses, report.total.calls()),
+                        format_bytes(report.total.promoted_bytes));
+  }
   return text;
 }
 
@@ -113,7 +129,7 @@ std::string render_text(const MemoryReport& report) {
         "{} ahead per turn at the end\n",
         100 * report.prefetch_precision, report.total.predicted, report.prefetch_allowance);
   }
-  return text + disk_line(report);
+  return text + disk_line(report) + loss_lines(report);
 }
 
 Json to_json(const MemoryReport& report) {
@@ -132,6 +148,7 @@ Json to_json(const MemoryReport& report) {
       {"measured_disk_bytes_per_second", report.disk_bytes_per_s ? Json(*report.disk_bytes_per_s) : Json()},
       {"prefetch_precision", report.prefetch_precision},
       {"total", counters_json(report.total)}};
+  if (report.moved_share) json["moved_share"] = *report.moved_share;
   for (const MemoryReport::Candidate& candidate : report.candidates)
     json["candidates"][candidate.name] = candidate.hit_rate;
   for (size_t layer = 0; layer < report.layers.size(); ++layer) {

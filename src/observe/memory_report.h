@@ -14,7 +14,7 @@ namespace soli {
 /// What an expert memory did in a run, and how good that was. Counted or measured, but for the two hit rates
 /// in hindsight, which are computed from the recorded trace.
 struct MemoryReport {
-  int64_t n_slots = 0;
+  int64_t n_slots = 0;  // those for twins included
   int64_t n_experts = 0;
   int64_t n_tokens = 0;  // that went through the model
   CacheCountersByLayer layers;
@@ -33,6 +33,7 @@ struct MemoryReport {
   std::optional<double> belady_hit_rate = {};   // of a cache that knows the future, from an empty start
   std::optional<double> static_hit_rate = {};   // of the best set of experts that never changes
   int64_t n_visits_dropped = 0;                 // of the trace, which was full: the two concern the rest
+  std::optional<double> moved_share = {};       // of the calls, where a CacheAwareRouter moves some
 
   double hit_rate() const;
   double achieved_bytes_per_s() const {

@@ -123,6 +123,44 @@ class TiersTest(CliTest):
         self.check(soli("run", DEMO, *PROMPT, "--heat", heat), DONE, "all experts are in memory")
         self.check(soli("run", DEMO, *PROMPT, "--heat", DEMO), ERROR, "it is the model")
 
+    def test_lossy_ways_are_labelled_and_measured(self):
+        folder = self.folder()
+        for name, kind, seed in (("model", "F32", 3), ("twin", "Q4_0", 3), ("stranger", "Q4_0", 4)):
+            arguments = ["--preset", "tiny", "--experts", 32, "--type", kind, "--seed", seed]
+            self.run_ok("synth", *arguments, "-o", folder / f"{name}.gguf")
+        model, twin = folder / "model.gguf", folder / "twin.gguf"
+        text = folder / "text"
+        text.write_text("some words that follow one another, and others that do not " * 20)
+        arguments = ["--text", text, "--window", 64, "--max-tokens", 300, "-b", 1, "--parallel", 1]
+        message = self.check(soli("eval", model, *arguments, "--memory", "1MiB"), ERROR).message
+        memory = ["--memory", f"{int(re.search(r'at least ([0-9]+)B', message).group(1)) + (1 << 20)}B"]
+        exact = self.run_ok("eval", model, *arguments, *memory, "--json").json
+        self.assertTrue(exact["memory"]["exact"])
+        for lossy in (["--prefer-cached", 2], ["--twin", twin], ["--prefer-cached", 2, "--twin", twin]):
+            with self.subTest(lossy=lossy):
+                outcome = self.run_ok("eval", model, *arguments, *memory, *lossy, "--against", "exact", "--json")
+                self.assertIn("LOSSY", outcome.message)
+                result = outcome.json
+                self.assertFalse(result["memory"]["exact"])
+                self.assertAlmostEqual(result["exact"]["nats_per_token"], exact["nats_per_token"], places=12)
+                self.assertEqual(result["divergence"]["positions"], result["tokens"])
+                self.assertGreater(result["divergence"]["mean_kl"], 0)
+                self.assertGreaterEqual(result["divergence"]["largest_kl"], result["divergence"]["p99_kl"])
+                self.assertGreater(result["divergence"]["top_agreement"], 0.5)
+                self.assertLess(result["expert_bytes_read"], result["exact"]["expert_bytes_read"])
+                self.assertEqual(result["moved_share"] > 0, "--prefer-cached" in lossy)
+                if "--prefer-cached" not in lossy:  # which may leave nothing to twins
+                    self.assertGreater(result["twin_share"], 0)
+        ids = ["--token-ids", "1,2,3", "-c", 64, "-b", 1, "--greedy", 4]
+        stranger = ["--twin", folder / "stranger.gguf"]
+        self.check(soli("logits", model, *ids, *memory, *stranger), ERROR, "not this model's")
+        self.check(soli("logits", model, *ids, *memory, "--twin", DEMO), ERROR, DEMO, "is not a twin of")
+        self.check(soli("logits", model, *ids, *memory, "--twin", model), ERROR, "no smaller")
+        self.check(soli("logits", model, *ids, "--twin", folder / "none"), ERROR, "--twin", folder / "none")
+        self.check(soli("logits", model, *ids, "--twin", twin), DONE, "the answers are exact")
+        self.check(soli("eval", model, *arguments, "--against", "exact"), ERROR, "--against", "exact already")
+        self.check(soli("eval", model, *arguments, "--prefer-cached", "0.5"), USAGE, "--prefer-cached")
+
     def test_wrong_options(self):
         wrong = {
             "--memory": ("automatic", "is not an amount of memory"),

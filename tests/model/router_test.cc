@@ -43,7 +43,7 @@ class Router : public testing::TestWithParam<std::string> {
     const std::vector<BatchRow> rows(logits.size(), BatchRow{.policy = &policy});
     Choice choice;
     std::vector<uint8_t> failed(logits.size(), 0);
-    select_experts(context, spec, bias, rows, logit_view, scores, choice, failed);
+    select_experts(context, spec, {bias, preferred_, preference_}, rows, logit_view, scores, choice, failed);
     check_choice(spec, choice, n_rows);
     std::vector<Routed> routed;
     for (int64_t row = 0; row < n_rows; ++row) {
@@ -56,6 +56,14 @@ class Router : public testing::TestWithParam<std::string> {
     return routed;
   }
 
+  /// The ids that one row chooses where some experts are preferred.
+  std::vector<int32_t> prefer(const RouterSpec& spec, const std::vector<float>& logits,
+                              const std::vector<uint8_t>& preferred, float preference) {
+    preferred_ = preferred;
+    preference_ = preference;
+    return route(spec, {logits}).front().ids;
+  }
+
   void expect(const RouterSpec& spec, const std::vector<float>& logits, const std::vector<int32_t>& ids,
               const std::vector<float>& weights, const std::vector<float>& bias = {},
               const RoutingPolicy& policy = {}) {
@@ -65,7 +73,28 @@ class Router : public testing::TestWithParam<std::string> {
   }
 
   std::unique_ptr<Runtime> runtime_;
+  std::vector<uint8_t> preferred_;
+  float preference_ = 1;
 };
+
+TEST_P(Router, APreferredExpertGoesBeforeOneThatIsNotMuchMoreProbable) {
+  // exp(0.4) is 1.49.
+  for (const Gating gating : {Gating::kSoftmax, Gating::kSoftmaxChosen}) {
+    const RouterSpec spec = {.experts_per_token = 2, .gating = gating};
+    const std::vector<float> logits = {2, 1, 0.6F, -1};
+    EXPECT_THAT(prefer(spec, logits, {0, 0, 1, 0}, 1), ElementsAre(0, 1));
+    EXPECT_THAT(prefer(spec, logits, {0, 0, 1, 0}, 1.45F), ElementsAre(0, 1));
+    EXPECT_THAT(prefer(spec, logits, {0, 0, 1, 0}, 1.55F), ElementsAre(0, 2));
+    EXPECT_THAT(prefer(spec, logits, {0, 0, 1, 1}, 16), ElementsAre(2, 0)) << "3 is e^3 times less probable";
+    EXPECT_THAT(prefer(spec, logits, {1, 1, 1, 1}, 16), ElementsAre(0, 1)) << "all alike";
+  }
+  // Sigmoids of 2, 1 and 0.6: 0.881, 0.731, 0.646. The weights stay those of the model's rule.
+  const RouterSpec sigmoid = {.experts_per_token = 2, .gating = Gating::kSigmoid};
+  EXPECT_THAT(prefer(sigmoid, {2, 1, 0.6F, -1}, {0, 0, 1, 0}, 1.1F), ElementsAre(0, 1));
+  EXPECT_THAT(prefer(sigmoid, {2, 1, 0.6F, -1}, {0, 0, 1, 0}, 1.2F), ElementsAre(0, 2));
+  EXPECT_THAT(route(sigmoid, {{2, 1, 0.6F, -1}}).front().weights,
+              Pointwise(FloatNear(2e-6F), {.880797F, .645656F}));
+}
 
 TEST_P(Router, SoftmaxIsOverAllExperts) {
   expect({.experts_per_token = 2}, {2, 1, 0, -1}, {0, 1}, {.643914F, .236883F});
