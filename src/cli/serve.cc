@@ -238,6 +238,7 @@ Command add_serve(CLI::App& program) {
   app->footer(
       "Paths: /v1/chat/completions /v1/completions /v1/embeddings /v1/models /tokenize /detokenize\n"
       "       /apply-template /health /ready /props /metrics\n"
+      "Without --ctx, a context has as many tokens as the model was trained for, at most 8192.\n"
       "SIGTERM and SIGINT let running requests finish, SIGHUP opens the access log anew.\n"
       "Exit status: 0 all requests finished, 1 some were cut off, 130 or 143 after a second signal.\n\n"
       "Examples:\n"

@@ -118,7 +118,7 @@ struct HttpLimits {
   int64_t max_header_fields = 100;
   int64_t max_target_bytes = 4 << 10;
   int64_t max_body_bytes = 8 << 20;
-  int64_t max_bodies_bytes = 256 << 20;  // of all requests that are being read or translated
+  int64_t max_bodies_bytes = 64 << 20;  // of all requests that are being read or translated
   std::chrono::milliseconds header_time{10'000};
   std::chrono::milliseconds body_time{60'000};
   std::chrono::milliseconds idle_time{75'000};        // between two requests
