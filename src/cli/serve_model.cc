@@ -16,8 +16,6 @@ namespace {
 std::string name_of_file(const std::string& path) { return std::filesystem::path(path).stem().string(); }
 
 constexpr int64_t kMaxTemplateBytes = int64_t{1} << 20;
-// Of running streams, while prompts are read beside them (docs/scheduling.md).
-constexpr double kMaxSlowdown = 2.5;
 
 }  // namespace
 
@@ -48,6 +46,10 @@ Result<std::unique_ptr<ServeModel>> ServeModel::open(const ServeOptions& options
   served.tokenizer = tokenizer;
   served.context_length = options.context_length(spec.context_length);
   served.parameters = &*model->parameters_;
+  if (options.kv_tokens > 0 && options.kv_tokens < served.context_length) {
+    return fail(ErrorKind::kInvalidArgument, "--kv-tokens {} is less than one context of {} tokens",
+                options.kv_tokens, served.context_length);
+  }
   served.limits.json.bytes = static_cast<size_t>(options.limits.max_body_bytes);
   served.limits.experts_per_token = options.max_experts_per_token;
   return model;
@@ -79,9 +81,9 @@ EngineOptions ServeModel::engine_options() const {
   EngineOptions engine = options_.model.engine;
   engine.context_length = served_.context_length;
   engine.max_experts_per_token = options_.max_experts_per_token;
-  engine.prefix_cache = true;
+  engine.prefix_cache = !options_.no_prefix_cache;
   engine.keep_routing = true;
-  engine.max_slowdown = kMaxSlowdown;
+  engine.max_kv_pages = (options_.kv_tokens + kKvPagePositions - 1) / kKvPagePositions;
   return engine;
 }
 
@@ -92,8 +94,7 @@ Status ServeModel::start(std::function<void(double)> on_progress) {
     if (total > 0) on_progress(static_cast<double>(done) / static_cast<double>(total));
   });
   const int64_t usual = std::min(engine.max_sequences, ServeOptions::kUsualContexts) * served_.context_length;
-  const int64_t n_positions =
-      options_.kv_tokens > 0 ? std::max(options_.kv_tokens, served_.context_length) : usual;
+  const int64_t n_positions = options_.kv_tokens > 0 ? options_.kv_tokens : usual;
   SOLI_RETURN_IF_ERROR(session_->load(engine, n_positions, served_.context_length));
   served_.spec = &session_->spec();
   host_ = std::make_unique<serve::EngineHost>(session_->engine());
@@ -115,7 +116,8 @@ serve::ModelFigures ServeModel::figures() const {
   figures.memory = budget.used_by_name();
   figures.memory_limit_bytes = budget.limit_bytes();
   const int64_t free_bytes = std::max<int64_t>(0, budget.limit_bytes() - budget.used_bytes());
-  figures.max_kv_pages = figures.engine.kv_pages + free_bytes / page_bytes_;
+  figures.max_kv_pages = engine_options().max_kv_pages;
+  if (figures.max_kv_pages == 0) figures.max_kv_pages = figures.engine.kv_pages + free_bytes / page_bytes_;
   if (calls_) figures.expert_calls = calls_->read();
   if (const TieredExpertStore* const tiered = session_->tiered()) {
     figures.cache = sum(tiered->counters());

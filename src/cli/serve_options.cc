@@ -49,8 +49,19 @@ void add_model_serving_options(CLI::App& app, ServeOptions& options) {
   add_integer(app, "--parallel", options.model.engine.max_sequences, {1, 4096}, "Requests that share a step");
   add_integer(app, "--max-queued", options.model.engine.max_queued, {1, 65'536},
               "Requests that wait for a place; beyond, the answer is 429");
-  add_integer(app, "--kv-tokens", options.kv_tokens, {0, kAnyCount / 2},
-              "Plan memory for so many tokens of all running requests together; 0: for 4 full contexts");
+  add_integer(app, "--max-queued-per-key", options.model.engine.max_queued_per_tenant, {0, 65'536},
+              "The same for each API key, or tenant of such; 0: as many as may wait at all");
+  add_integer(
+      app, "--kv-tokens", options.kv_tokens, {0, kAnyCount / 2},
+      "Keys and values of at most so many tokens, of requests and the prefix cache together; 0: as many as "
+      "memory has room for, at least 4 full contexts");
+  app.add_flag("--no-prefix-cache", options.no_prefix_cache,
+               "Compute every prompt from its beginning, whatever was computed before");
+  options.model.engine.max_slowdown = 2.5;
+  add_number(app, "--max-slowdown", options.model.engine.max_slowdown, {0, 1000},
+             "How much longer the steps of running streams may take for prompts that are read in them: 1 or "
+             "more; 0: "
+             "no limit");
   add_integer(
       app, "--max-experts-per-token", options.max_experts_per_token, {0, kMaxExperts},
       "Experts per token and layer that a request may ask for; 0: as many as the model was trained with");
@@ -136,6 +147,9 @@ Status check_serve_options(const ServeOptions& options) {
     return fail(ErrorKind::kInvalidArgument, "--max-bodies-bytes {} is less than --max-body-bytes {}",
                 options.limits.max_bodies_bytes, options.limits.max_body_bytes);
   }
+  const double slowdown = options.model.engine.max_slowdown;
+  if (slowdown > 0 && slowdown < 1)
+    return fail(ErrorKind::kInvalidArgument, "--max-slowdown {}: 1 or more, or 0", slowdown);
   if (options.no_template && !options.template_file.empty())
     return fail(ErrorKind::kInvalidArgument, "--no-template excludes --template");
   if (options.no_access_log && !options.access_log.empty())

@@ -22,7 +22,8 @@ struct ServeOptions {
   std::string model_id;               // "": the name of the file
   std::string template_file;          // "": the model's own
   bool no_template = false;           // takes no chats
-  int64_t kv_tokens = 0;              // 0: by kUsualContexts
+  int64_t kv_tokens = 0;              // 0: as many as memory has room for, at least kUsualContexts
+  bool no_prefix_cache = false;
   int64_t max_experts_per_token = 0;  // 0: the model's k
 
   std::string host = "127.0.0.1";
@@ -44,7 +45,7 @@ struct ServeOptions {
   bool no_access_log = false;
   double slow_seconds = 30;
 
-  /// Memory for full contexts of so many requests at once is planned, unless it is said how much.
+  /// Memory for full contexts of so many requests at once is planned, unless it is said for how many tokens.
   static constexpr int64_t kUsualContexts = 4;
   /// Longest context where none is asked for and the model was trained for more.
   static constexpr int64_t kUsualContext = 8192;

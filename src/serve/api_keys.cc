@@ -1,6 +1,7 @@
 #include "serve/api_keys.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -25,6 +26,10 @@ Status check_key(const ApiKey& key, size_t number) {
                 "the name of API key {} is not allowed; at most {} visible ASCII characters", number,
                 ApiKeys::kMaxNameBytes);
   }
+  if (key.tenant.size() > ApiKeys::kMaxNameBytes) {
+    return fail(ErrorKind::kInvalidArgument, "the tenant of API key {} has {} bytes; {} are allowed", number,
+                key.tenant.size(), ApiKeys::kMaxNameBytes);
+  }
   return {};
 }
 
@@ -43,6 +48,7 @@ Result<ApiKeys> ApiKeys::create(std::vector<ApiKey> keys) {
   ApiKeys made;
   std::set<std::string> seen;
   std::set<std::string> names;
+  std::map<std::string, uint32_t> tenants;
   for (size_t i = 0; i < keys.size(); ++i) {
     ApiKey& key = keys[i];
     if (key.name.empty()) key.name = fmt::format("key-{}", i + 1);
@@ -52,6 +58,8 @@ Result<ApiKeys> ApiKeys::create(std::vector<ApiKey> keys) {
     if (!names.insert(key.name).second)
       return fail(ErrorKind::kInvalidArgument, "two API keys have the name '{}'", key.name);
     made.padded_.push_back(pad(key.key));
+    const auto number = static_cast<uint32_t>(i + 1);
+    made.tenants_.push_back(key.tenant.empty() ? number : tenants.emplace(key.tenant, number).first->second);
   }
   made.keys_ = std::move(keys);
   return made;

@@ -16,7 +16,8 @@ struct ApiKey {
   std::string key = {};
   std::string name = {};              // for the log and the metrics; keys themselves are never shown
   int64_t max_experts_per_token = 0;  // 0: the server's limit
-  int64_t priority = 0;               // among waiting requests: the highest goes first
+  std::string tenant = {};            // keys with the same one share a turn; "": a turn of its own
+  int64_t priority = 0;               // among waiting requests of one tenant, the highest goes first
 };
 
 /// The keys of a server. Immutable; any thread may read.
@@ -36,6 +37,8 @@ class ApiKeys {
   bool empty() const { return keys_.empty(); }
   size_t size() const { return keys_.size(); }
   const ApiKey& operator[](size_t index) const { return keys_[index]; }
+  /// From 1 to size().
+  uint32_t tenant_of(size_t index) const { return tenants_[index]; }
 
   /// Which key that is. Takes the same time for every text of at most kMaxKeyBytes, whether it is a key or
   /// not and however much of it is right.
@@ -50,6 +53,7 @@ class ApiKeys {
 
   std::vector<ApiKey> keys_;
   std::vector<Padded> padded_;
+  std::vector<uint32_t> tenants_;
 };
 
 /// Keys of a file: "KEY" or "KEY NAME" a line; blank lines and lines that begin with '#' are passed over.

@@ -62,18 +62,23 @@ Result<ApiKey> read_api_key(const toml::table& table, const std::string& path) {
   ApiKey key;
   for (const auto& [name, node] : table) {
     const std::string field(name.str());
-    if (field == "key" || field == "name") {
+    std::string* const text_field = field == "key"      ? &key.key
+                                    : field == "name"   ? &key.name
+                                    : field == "tenant" ? &key.tenant
+                                                        : nullptr;
+    if (text_field != nullptr) {
       const auto* text = node.as_string();
       if (text == nullptr) return wrong(path, line_of(node), fmt::format("api-key: '{}' is a text", field));
-      (field == "key" ? key.key : key.name) = text->get();
+      *text_field = text->get();
     } else if (field == "max-experts-per-token") {
       SOLI_ASSIGN_OR_RETURN(key.max_experts_per_token, read_integer(field, node, path, 0, 65'536));
     } else if (field == "priority") {
       SOLI_ASSIGN_OR_RETURN(key.priority, read_integer(field, node, path, -1000, 1000));
     } else {
-      return wrong(path, line_of(node),
-                   fmt::format("api-key: '{}' is not known; key, name, max-experts-per-token, priority",
-                               printable(field)));
+      return wrong(
+          path, line_of(node),
+          fmt::format("api-key: '{}' is not known; key, name, tenant, priority, max-experts-per-token",
+                      printable(field)));
     }
   }
   if (key.key.empty()) return wrong(path, line_of(table), "api-key: there is no 'key'");

@@ -274,8 +274,8 @@ openai::Caller Service::caller_of(const RequestContext& context) const {
 void Service::stamp(std::vector<Request>& requests, const RequestContext& context) const {
   if (!context.key) return;
   for (Request& request : requests) {
-    request.tenant = static_cast<uint32_t>(*context.key + 1);
-    request.priority = static_cast<int32_t>(options_.keys[*context.key].priority);
+    request.tenant = options_.keys.tenant_of(*context.key);
+    request.priority += static_cast<int32_t>(options_.keys[*context.key].priority);
   }
 }
 

@@ -24,6 +24,18 @@ TEST(ApiKeysTest, FindsOnlyWholeKeys) {
   EXPECT_FALSE(ApiKeys().find(""));
 }
 
+TEST(ApiKeysTest, KeysOfOneTenantShareANumber) {
+  const ApiKeys keys = ApiKeys::create({{.key = "first-key"},
+                                        {.key = "second-key", .tenant = "t"},
+                                        {.key = "third-key"},
+                                        {.key = "fourth-key", .tenant = "t"}})
+                           .value();
+  EXPECT_EQ(keys.tenant_of(1), keys.tenant_of(3));
+  EXPECT_NE(keys.tenant_of(0), keys.tenant_of(1));
+  EXPECT_NE(keys.tenant_of(0), keys.tenant_of(2));
+  EXPECT_GT(keys.tenant_of(0), 0U);
+}
+
 TEST(ApiKeysTest, EveryByteCounts) {
   const std::string key(ApiKeys::kMaxKeyBytes, 'k');
   const ApiKeys keys = ApiKeys::create({{.key = key}}).value();

@@ -30,13 +30,14 @@ TEST(ParseConfigTest, TakesKeys) {
   const ConfigFile config =
       parse_config(
           "[[api-key]]\nkey = \"12345678\"\nname = \"alice\"\nmax-experts-per-token = 4\n"
-          "priority = -3\n[[api-key]]\nkey = \"23456789\"\n",
+          "tenant = 't'\npriority = -3\n[[api-key]]\nkey = \"23456789\"\n",
           "f")
           .value();
   ASSERT_EQ(config.api_keys.size(), 2U);
   EXPECT_EQ(config.api_keys[0].key, "12345678");
   EXPECT_EQ(config.api_keys[0].name, "alice");
   EXPECT_EQ(config.api_keys[0].max_experts_per_token, 4);
+  EXPECT_EQ(config.api_keys[0].tenant, "t");
   EXPECT_EQ(config.api_keys[0].priority, -3);
   EXPECT_EQ(config.api_keys[1].priority, 0);
 }
