@@ -13,7 +13,7 @@ foreach(shell_and_file "bash;share/bash-completion/completions/soli" "zsh;share/
                                 OUTPUT_FILE ${script} COMMAND_ERROR_IS_FATAL ANY)")
   install(FILES ${script} DESTINATION ${folder})
 endforeach()
-install(FILES LICENSE README.md docs/api.md docs/serving.md packaging/serve.toml DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE README.md docs/api.md docs/scheduling.md docs/serving.md packaging/serve.toml DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # A unit is found in lib/, also where libraries lie elsewhere.
 install(FILES packaging/soli.service DESTINATION lib/systemd/system)
 
@@ -28,7 +28,7 @@ if(SOLI_HELP2MAN)
     install(CODE "file(WRITE ${wrapper} \"#!/bin/sh\\nexec ${command} \\\"\\$@\\\"\\n\")
                   file(CHMOD ${wrapper} PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
                   execute_process(COMMAND ${SOLI_HELP2MAN} --no-info --version-string=${PROJECT_VERSION}
-                                          --output=${wrapper}.1 --name=\"Mixture-of-Experts language models\" ${wrapper}
+                                          --output=${wrapper}.1 \"--name=Mixture-of-Experts language models\" ${wrapper}
                                   COMMAND_ERROR_IS_FATAL ANY)")
     install(FILES ${wrapper}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
   endforeach()

@@ -19,10 +19,10 @@ struct ServeOptions {
   ModelOptions model;
   std::string config_file;
   bool check = false;
-  std::string model_id;               // "": the name of the file
-  std::string template_file;          // "": the model's own
-  bool no_template = false;           // takes no chats
-  int64_t kv_tokens = 0;              // 0: as many as memory has room for, at least kUsualContexts
+  std::string model_id;       // "": the name of the file
+  std::string template_file;  // "": the model's own
+  bool no_template = false;   // takes no chats
+  int64_t kv_tokens = 0;      // 0: as many as memory has room for, at least kUsualContexts
   bool no_prefix_cache = false;
   int64_t max_experts_per_token = 0;  // 0: the model's k
 
