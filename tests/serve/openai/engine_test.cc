@@ -16,7 +16,8 @@ class OverAnEngine : public testing::Test {
  protected:
   void SetUp() override {
     const std::string path = GoldenCase("olmoe").model_path();
-    auto created = LoadedEngine::create(path, {.n_threads = 2}, {.context_length = 128});
+    auto created = LoadedEngine::create(path, {.n_threads = 2},
+                                        {.context_length = 128, .prefix_cache = true, .keep_routing = true});
     ASSERT_TRUE(created) << created.error().message;
     loaded_ = std::move(*created);
     tokenizer_ = Tokenizer::from_gguf(loaded_.model->file().gguf()).value();
@@ -183,6 +184,88 @@ TEST_F(OverAnEngine, OtherNumbersOfExpertsAreSaid) {
   EXPECT_EQ(one["experts_per_token"], 1);
   EXPECT_NE(one["choices"][0]["logprobs"], own["choices"][0]["logprobs"]);
   EXPECT_EQ(complete(members + R"(,"experts_per_token":4})").body["error"]["param"], "experts_per_token");
+}
+
+std::string long_prompt() {
+  std::string ids = "[[1";
+  for (int i = 0; i < 89; ++i) ids += fmt::format(",{}", 3 + i % 50);
+  return ids + "]]";
+}
+
+TEST_F(OverAnEngine, RoutingIsThatOfEveryTokenAlsoFromTheCache) {
+  const std::string members = "{\"prompt\":" + long_prompt() +
+                              R"(,"max_tokens":4,"temperature":0,"ignore_eos":true,"routing":"tokens")";
+  const Json cold = complete(members + "}").body;
+  const Json warm = complete(members + "}").body;
+  EXPECT_EQ(cold["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+  EXPECT_GE(warm["usage"]["prompt_tokens_details"]["cached_tokens"], 64);
+  EXPECT_EQ(warm["choices"], cold["choices"]);
+  const Json& routing = cold["choices"][0]["routing"];
+  ASSERT_EQ(routing["tokens"].size(), 93U) << "the last token is not computed";
+  for (size_t i = 0; i < 93; ++i) {
+    const Json& token = routing["tokens"][i];
+    EXPECT_EQ(token["position"], i);
+    if (i > 0 && i < 90) {
+      EXPECT_EQ(token["token"], 3 + (i - 1) % 50);
+    }
+    ASSERT_EQ(token["experts"].size(), 2U);
+    for (size_t layer = 0; layer < 2; ++layer) {
+      EXPECT_EQ(token["experts"][layer].size(), 3U);
+      EXPECT_EQ(token["weights"][layer].size(), 3U);
+    }
+  }
+  const Json& summary = routing["summary"];
+  EXPECT_EQ(summary["prompt"]["n_tokens"], 90);
+  EXPECT_EQ(summary["generated"]["n_tokens"], 3);
+  EXPECT_EQ(summary["n_incomplete_tokens"], 0);
+  EXPECT_EQ(summary["all"]["active_parameters"]["mean"],
+            static_cast<double>(parameters_.active_with_k(*model_.spec).parameters));
+  Json streamed = Json::array();
+  for (const Json& chunk : complete(members + R"(,"stream":true})").chunks) {
+    for (const Json& choice : chunk["choices"]) {
+      if (!choice.contains("routing") || !choice["routing"].contains("tokens")) continue;
+      for (const Json& token : choice["routing"]["tokens"]) streamed.push_back(token);
+    }
+  }
+  EXPECT_EQ(streamed, routing["tokens"]);
+}
+
+TEST_F(OverAnEngine, RoutingFollowsTheNumberOfExperts) {
+  const Json reply =
+      complete(R"({"prompt":"Hello there","max_tokens":3,"experts_per_token":1,"routing":"tokens",
+                                  "n":2,"echo":true,"logprobs":1,"ignore_eos":true})")
+          .body;
+  EXPECT_EQ(reply["experts_per_token"], 1);
+  for (const Json& choice : reply["choices"]) {
+    for (const Json& token : choice["routing"]["tokens"]) EXPECT_EQ(token["experts"][0].size(), 1U);
+    EXPECT_EQ(choice["routing"]["summary"]["experts_per_token"], 1);
+    EXPECT_EQ(choice["logprobs"]["tokens"].size(), choice["routing"]["tokens"].size() + 1);
+  }
+}
+
+TEST_F(OverAnEngine, EmbeddingsAreTheEnginesNormalised) {
+  for (const char* const pooling : {"mean", "last"}) {
+    const auto job = read_embedding(
+        fmt::format(R"({{"input":["Hello there","a","Hello there"],"pooling":"{}"}})", pooling), model_);
+    ASSERT_TRUE(job);
+    std::vector<std::vector<float>> vectors;
+    for (const Request& request : job->requests) {
+      const auto stream = loaded_.engine->submit(request).value();
+      while (loaded_.engine->step()) {
+      }
+      while (const auto event = stream->try_pop()) {
+        if (event->kind == StreamEvent::Kind::kEmbedding) vectors.push_back(event->embedding);
+      }
+    }
+    const Json data = Json::parse(embedding_body(model_, *job, vectors))["data"];
+    ASSERT_EQ(data.size(), 3U);
+    EXPECT_EQ(data[0]["embedding"], data[2]["embedding"]);
+    EXPECT_NE(data[0]["embedding"], data[1]["embedding"]);
+    double squares = 0;
+    for (const double x : data[0]["embedding"].get<std::vector<double>>()) squares += x * x;
+    EXPECT_NEAR(squares, 1, 1e-5);
+    EXPECT_EQ(data[0]["embedding"].size(), static_cast<size_t>(model_.spec->hidden_size));
+  }
 }
 
 }  // namespace
