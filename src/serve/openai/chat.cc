@@ -7,7 +7,7 @@
 namespace soli::openai {
 namespace {
 
-void read_logprobs(Fields& fields, const ServedModel& model, TextJob& job, Request& request) {
+void read_chat_logprobs(Fields& fields, const ServedModel& model, TextJob& job, Request& request) {
   job.logprobs = fields.boolean("logprobs").value_or(false);
   const int64_t n = fields.integer("top_logprobs", {0, model.limits.top_logprobs}).value_or(0);
   if (n > 0 && !job.logprobs) {
@@ -51,7 +51,7 @@ ApiResult<TextJob> read_chat(std::string_view body, const ServedModel& model, co
   Fields fields(json);
   const ChatInputs inputs = read_chat_inputs(fields, model);
   read_generation(fields, model, caller, job, pattern);
-  read_logprobs(fields, model, job, pattern);
+  read_chat_logprobs(fields, model, job, pattern);
   read_neutral(fields);
   SOLI_API_RETURN_IF_ERROR(fields.finish());
   SOLI_API_ASSIGN_OR_RETURN(const std::string text, render_chat(model, inputs));

@@ -9,7 +9,7 @@ namespace {
 /// OpenAI's default: this endpoint continues text that need not end.
 constexpr int64_t kDefaultMaxTokens = 16;
 
-void read_logprobs(Fields& fields, const ServedModel& model, TextJob& job, Request& request) {
+void read_completion_logprobs(Fields& fields, const ServedModel& model, TextJob& job, Request& request) {
   job.echo = fields.boolean("echo").value_or(false);
   const std::optional<int64_t> n = fields.integer("logprobs", {0, model.limits.top_logprobs});
   if (!n) return;
@@ -27,7 +27,7 @@ ApiResult<TextJob> read_completion(std::string_view body, const ServedModel& mod
   Request pattern{.max_new_tokens = kDefaultMaxTokens};
   Fields fields(json);
   read_generation(fields, model, caller, job, pattern);
-  read_logprobs(fields, model, job, pattern);
+  read_completion_logprobs(fields, model, job, pattern);
   fields.neutral("suffix", {""});
   fields.neutral("best_of", {job.n});
   const bool parse_special = fields.boolean("parse_special").value_or(false);
