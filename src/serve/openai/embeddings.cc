@@ -1,6 +1,7 @@
 // POST /v1/embeddings
 
 #include <cmath>
+#include <iterator>
 
 #include "base/check.h"
 #include "serve/openai/answer.h"
@@ -72,19 +73,23 @@ ApiResult<EmbeddingJob> read_embedding(std::string_view body, const ServedModel&
 std::string embedding_body(const ServedModel& model, const EmbeddingJob& job,
                            const std::vector<std::vector<float>>& vectors) {
   SOLI_CHECK(vectors.size() == job.requests.size());
-  Json data = Json::array();
+  // As text at once: JSON values would take ten times the memory of the floats.
+  std::string data;
   int64_t n_tokens = 0;
   for (size_t i = 0; i < vectors.size(); ++i) {
     const std::vector<float> vector = normalised(vectors[i]);
-    data.push_back({{"object", "embedding"},
-                    {"index", i},
-                    {"embedding", job.base64 ? Json(base64_of(vector)) : Json(vector)}});
+    fmt::format_to(std::back_inserter(data), R"({}{{"object":"embedding","index":{},"embedding":)",
+                   i == 0 ? "" : ",", i);
+    if (job.base64) {
+      fmt::format_to(std::back_inserter(data), "\"{}\"}}", base64_of(vector));
+    } else {
+      fmt::format_to(std::back_inserter(data), "[{}]}}", fmt::join(vector, ","));
+    }
     n_tokens += static_cast<int64_t>(job.requests[i].prompt.size());
   }
-  return to_text({{"object", "list"},
-                  {"data", std::move(data)},
-                  {"model", model.id},
-                  {"usage", {{"prompt_tokens", n_tokens}, {"total_tokens", n_tokens}}}});
+  const Json usage = {{"prompt_tokens", n_tokens}, {"total_tokens", n_tokens}};
+  return fmt::format(R"({{"object":"list","data":[{}],"model":{},"usage":{}}})", data, to_text(model.id),
+                     to_text(usage));
 }
 
 }  // namespace soli::openai
