@@ -57,10 +57,12 @@ Result<MemoryNeed> count_memory_need(const ModelFile& file, Runtime& runtime, co
   SOLI_ASSIGN_OR_RETURN(const WeightBytes weights, count_weight_bytes(file, runtime));
   const int64_t page_bytes = KvPagePool::charged_bytes(options.page_shape(spec));
   const int64_t n_pages = (n_positions + kKvPagePositions - 1) / kKvPagePositions;
+  const bool groups = options.group_requests && spec.is_moe();
   return MemoryNeed{.shared_weights = weights.shared,
                     .experts = weights.experts,
                     .activations = Slab::charged_bytes(Workspace::bytes_needed(spec, limits)) +
-                                   Slab::charged_bytes(LocalExecutor::bytes_needed(spec, limits)),
+                                   Slab::charged_bytes(LocalExecutor::bytes_needed(spec, limits)) +
+                                   (groups ? Slab::charged_bytes(TokenExperts::bytes_needed(spec)) : 0),
                     .kv = n_pages * page_bytes,
                     .process = kProcessBytes + scratch_bytes(spec, limits)};
 }

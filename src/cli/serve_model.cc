@@ -82,6 +82,7 @@ EngineOptions ServeModel::engine_options() const {
   engine.context_length = served_.context_length;
   engine.max_experts_per_token = options_.max_experts_per_token;
   engine.prefix_cache = !options_.no_prefix_cache;
+  engine.group_requests = !options_.no_grouping;
   engine.keep_routing = true;
   engine.max_kv_pages = (options_.kv_tokens + kKvPagePositions - 1) / kKvPagePositions;
   return engine;

@@ -57,6 +57,9 @@ void add_model_serving_options(CLI::App& app, ServeOptions& options) {
       "memory has room for, at least 4 full contexts");
   app.add_flag("--no-prefix-cache", options.no_prefix_cache,
                "Compute every prompt from its beginning, whatever was computed before");
+  app.add_flag("--no-grouping", options.no_grouping,
+               "Requests run in the order in which they came, not beside those that are expected to call the "
+               "same experts");
   options.model.engine.max_slowdown = 2.5;
   add_number(app, "--max-slowdown", options.model.engine.max_slowdown, {0, 1000},
              "How much longer the steps of running streams may take for prompts that are read in them: 1 or "

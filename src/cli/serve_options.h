@@ -24,6 +24,7 @@ struct ServeOptions {
   bool no_template = false;   // takes no chats
   int64_t kv_tokens = 0;      // 0: as many as memory has room for, at least kUsualContexts
   bool no_prefix_cache = false;
+  bool no_grouping = false;
   int64_t max_experts_per_token = 0;  // 0: the model's k
 
   std::string host = "127.0.0.1";

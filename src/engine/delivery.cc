@@ -21,11 +21,13 @@ TokenRouting Delivery::routing_of(const Sequence& sequence, int64_t position) co
   return routing_->read(sequence.kv.routing(position), position);
 }
 
-void Delivery::deliver_kept_routing(Sequence& sequence) const {
+bool Delivery::deliver_kept_routing(Sequence& sequence) const {
   const Request& request = sequence.request;
-  if (!request.want_routing || request.prompt_detail != Detail::kNone) return;
+  if (!request.want_routing || request.prompt_detail != Detail::kNone) return false;
+  const int64_t before = sequence.n_prompt_delivered;
   const int64_t end = std::min(sequence.n_computed, sequence.n_prompt());
   while (sequence.n_prompt_delivered < end && !sequence.stream->is_full()) deliver_prompt_token(sequence, {});
+  return sequence.n_prompt_delivered > before;
 }
 
 void Delivery::on_logits(Sequence& sequence, int64_t position, std::span<const float> logits,

@@ -19,8 +19,8 @@ class Delivery {
       : context_length_(context_length), routing_(routing), clock_(std::move(clock)), meter_(meter) {}
 
   /// Before a step is planned: hands over the routing of prompt tokens that are computed, or came from the
-  /// prefix cache, as far as the stream has room.
-  void deliver_kept_routing(Sequence& sequence) const;
+  /// prefix cache, as far as the stream has room. Says whether there was any.
+  bool deliver_kept_routing(Sequence& sequence) const;
   /// The logits after the token at `position`: tells of the prompt, and draws a token after the last one.
   void on_logits(Sequence& sequence, int64_t position, std::span<const float> logits,
                  Scheduler::Outcome& outcome) const;

@@ -45,7 +45,8 @@ KvPagePool::Shape EngineOptions::page_shape(const ModelSpec& spec) const {
           .max_pages = max_kv_pages};
 }
 
-Engine::Engine(const Model& model, ExpertExecutor& experts, const EngineOptions& options, Workspace workspace)
+Engine::Engine(const Model& model, ExpertExecutor& experts, const EngineOptions& options, Workspace workspace,
+               std::optional<TokenExperts> token_experts)
     : model_(model),
       experts_(experts),
       options_(options),
@@ -58,7 +59,9 @@ Engine::Engine(const Model& model, ExpertExecutor& experts, const EngineOptions&
       pages_(model.runtime().budget(), options.page_shape(model.spec())),
       context_{model.runtime().team(), model.runtime().kernels(), options.activations},
       workspace_(std::move(workspace)),
-      scheduler_(scheduler_limits(options), pages_, clock_of(options), meter_),
+      token_experts_(std::move(token_experts)),
+      scheduler_(scheduler_limits(options), pages_, clock_of(options), meter_,
+                 token_experts_ ? &*token_experts_ : nullptr),
       delivery_(context_length_, &routing_layout_, clock_of(options), meter_) {}
 
 Result<std::unique_ptr<Engine>> Engine::create(const Model& model, ExpertExecutor& experts,
@@ -80,7 +83,12 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, ExpertExecuto
   }
   SOLI_ASSIGN_OR_RETURN(Workspace workspace, Workspace::create(model.spec(), model.runtime().budget(),
                                                                options.workspace_limits()));
-  return std::unique_ptr<Engine>(new Engine(model, experts, options, std::move(workspace)));
+  std::optional<TokenExperts> token_experts;
+  if (options.group_requests && model.spec().is_moe()) {
+    SOLI_ASSIGN_OR_RETURN(token_experts, TokenExperts::create(model.spec(), model.runtime().budget()));
+  }
+  return std::unique_ptr<Engine>(
+      new Engine(model, experts, options, std::move(workspace), std::move(token_experts)));
 }
 
 Result<std::shared_ptr<Stream>> Engine::submit(Request request) {
@@ -108,13 +116,22 @@ void Engine::set_hooks(const Hooks& hooks) {
 bool Engine::step() {
   if (hooks_.probe != nullptr) hooks_.probe->begin_step();
   wakeup_->clear();
-  for (const auto& sequence : scheduler_.running()) delivery_.deliver_kept_routing(*sequence);
-  const Plan& plan = scheduler_.plan();
-  const bool has_work = !plan.parts.empty();
-  if (has_work) run(plan);
+  deliver_kept_routing();
+  const Plan* plan = &scheduler_.plan();
+  // Prompts that the plan took from the prefix cache may be ready once their routing is on its way.
+  while (plan->parts.empty() && deliver_kept_routing()) plan = &scheduler_.plan();
+  const bool has_work = !plan->parts.empty();
+  if (has_work) run(*plan);
   show_state();
   if (has_work && hooks_.probe != nullptr) hooks_.probe->end_step();
   return has_work;
+}
+
+bool Engine::deliver_kept_routing() {
+  bool delivered = false;
+  for (const auto& sequence : scheduler_.running())
+    delivered = delivery_.deliver_kept_routing(*sequence) || delivered;
+  return delivered;
 }
 
 void Engine::run(const Plan& plan) {
@@ -133,16 +150,20 @@ void Engine::run(const Plan& plan) {
   scheduler_.commit(std::span(outcomes_).first(plan.parts.size()));
 }
 
-/// Those that were set, and one that keeps the routing.
+/// Those that were set, and the engine's own observers.
 Hooks Engine::step_hooks(const Plan& plan) {
-  if (!options_.keep_routing || !model_.spec().is_moe()) return hooks_;
+  Hooks hooks = hooks_;
+  if (token_experts_) {
+    token_experts_->begin_step(hooks.observer);
+    hooks.observer = &*token_experts_;
+  }
+  if (!options_.keep_routing || !model_.spec().is_moe()) return hooks;
   row_routing_.clear();
   for (const PlannedRows& part : plan.parts) {
     for (int64_t i = 0; i < part.n; ++i)
       row_routing_.push_back(part.sequence->kv.routing(part.sequence->n_computed + i));
   }
-  routing_keeper_.begin_step(row_routing_, hooks_.observer);
-  Hooks hooks = hooks_;
+  routing_keeper_.begin_step(row_routing_, hooks.observer);
   hooks.observer = &routing_keeper_;
   return hooks;
 }

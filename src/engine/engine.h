@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -15,6 +16,7 @@
 #include "engine/request.h"
 #include "engine/scheduler.h"
 #include "engine/stream.h"
+#include "engine/token_experts.h"
 #include "engine/wakeup.h"
 #include "model/forward.h"
 #include "model/hooks.h"
@@ -40,6 +42,8 @@ struct EngineOptions {
   /// How much longer a step of decoding rows may take for prompts that are read in it: 1 or more; 0: no
   /// limit.
   double max_slowdown = 0;
+  /// Of waiting requests with equal rights, those that are expected to call the same experts run together.
+  bool group_requests = false;
 
   /// The limits of the workspace and of the expert executor that go with these options.
   Workspace::Limits workspace_limits() const {
@@ -87,10 +91,12 @@ class Engine {
   const KvPagePool& kv_pages() const { return pages_; }
 
  private:
-  Engine(const Model& model, ExpertExecutor& experts, const EngineOptions& options, Workspace workspace);
+  Engine(const Model& model, ExpertExecutor& experts, const EngineOptions& options, Workspace workspace,
+         std::optional<TokenExperts> token_experts);
 
   void find_outcomes(const Plan& plan, const StepOutput& output);
   bool find_failure(int64_t batch_row, const BatchRow& row, Scheduler::Outcome& outcome) const;
+  bool deliver_kept_routing();
   void run(const Plan& plan);
   void count(const Plan& plan);
   Hooks step_hooks(const Plan& plan);
@@ -110,6 +116,7 @@ class Engine {
   KvPagePool pages_;
   OpContext context_;
   Workspace workspace_;
+  std::optional<TokenExperts> token_experts_;
   Scheduler scheduler_;
   const Delivery delivery_;
   std::vector<Scheduler::Outcome> outcomes_;  // of the step

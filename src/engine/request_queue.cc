@@ -1,6 +1,7 @@
 #include "engine/request_queue.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "base/check.h"
@@ -33,17 +34,30 @@ RequestQueue::Tenants::const_iterator RequestQueue::least_served_that_waits() co
   return best;
 }
 
-const QueuedRequest* RequestQueue::next() const {
-  const auto tenant = least_served_that_waits();
-  return tenant == tenants_.end() ? nullptr : &tenant->second.waiting.begin()->second;
+std::vector<QueuedRequest*> RequestQueue::candidates(size_t most) {
+  std::vector<QueuedRequest*> found;
+  const auto place = least_served_that_waits();
+  if (place == tenants_.end()) return found;
+  auto& waiting = tenants_.at(place->first).waiting;
+  const int64_t first_rank = waiting.begin()->first.first;
+  for (auto& [rank, queued] : waiting) {
+    if (found.size() == most || rank.first != first_rank) break;
+    found.push_back(&queued);
+  }
+  return found;
 }
 
-QueuedRequest RequestQueue::pop() {
+QueuedRequest RequestQueue::pop(RequestId id) {
   const auto place = least_served_that_waits();
   SOLI_CHECK(place != tenants_.end());
   Tenant& tenant = tenants_.at(place->first);
-  QueuedRequest queued = std::move(tenant.waiting.begin()->second);
-  tenant.waiting.erase(tenant.waiting.begin());
+  auto at = tenant.waiting.begin();
+  for (; at->second.id != id; ++at) {
+    ++at->second.n_passed;
+    SOLI_CHECK(std::next(at) != tenant.waiting.end(), "request {} has no turn", id);
+  }
+  QueuedRequest queued = std::move(at->second);
+  tenant.waiting.erase(at);
   --size_;
   ++tenant.n_running;
   tenant.promised += static_cast<int64_t>(queued.request.prompt.size());

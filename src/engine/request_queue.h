@@ -10,6 +10,7 @@
 #include "base/function_ref.h"
 #include "engine/request.h"
 #include "engine/stream.h"
+#include "engine/token_experts.h"
 
 namespace soli {
 
@@ -18,6 +19,8 @@ struct QueuedRequest {
   Request request;
   std::shared_ptr<Stream> stream;
   EngineTime submitted = {};
+  int64_t n_passed = 0;                // younger ones that went before it
+  TokenExperts::Profile profile = {};  // once somebody has asked for it
 };
 
 /// The requests that wait, and whose turn it is: that of the tenant that was served the fewest tokens (Sheng
@@ -30,10 +33,11 @@ class RequestQueue {
   int64_t size() const { return size_; }
   int64_t size_of(uint32_t tenant) const;
   void push(QueuedRequest queued);
-  /// Whose turn it is; null: nobody waits.
-  const QueuedRequest* next() const;
-  /// Takes next(): its tenant has one more request that runs.
-  QueuedRequest pop();
+  /// Those of which one has its turn, at most so many: of the tenant whose turn it is, with the highest
+  /// priority, the oldest first. Valid until the queue changes.
+  std::vector<QueuedRequest*> candidates(size_t most);
+  /// Takes one of them: its tenant has one more request that runs, and older candidates were passed over.
+  QueuedRequest pop(RequestId id);
   /// Takes all that `leaves` says.
   std::vector<QueuedRequest> take(FunctionRef<bool(const QueuedRequest&)> leaves);
 

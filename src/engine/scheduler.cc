@@ -8,11 +8,20 @@
 
 namespace soli {
 
-Scheduler::Scheduler(const SchedulerLimits& limits, KvPagePool& pool, EngineClock clock, EngineMeter& meter)
+namespace {
+
+constexpr size_t kMostCompared = 32;  // waiting requests that are looked at for the next turn
+constexpr int64_t kMostPassed = 16;   // younger ones that may go before one
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerLimits& limits, KvPagePool& pool, EngineClock clock, EngineMeter& meter,
+                     const TokenExperts* token_experts)
     : limits_(limits),
       pool_(pool),
       clock_(std::move(clock)),
       meter_(meter),
+      token_experts_(token_experts),
       sharing_(pool, limits.prefix_cache),
       pace_(limits.max_slowdown) {}
 
@@ -65,17 +74,40 @@ void Scheduler::drop_closed() {
 void Scheduler::admit_queued() {
   const std::lock_guard lock(queue_mutex_);
   while (static_cast<int64_t>(running_.size()) < limits_.max_sequences) {
-    const QueuedRequest* const next = queue_.next();
+    const QueuedRequest* const next = choose_next();
     if (next == nullptr || !has_room_for(next->request)) return;
-    QueuedRequest admitted = queue_.pop();
+    QueuedRequest admitted = queue_.pop(next->id);
     running_.push_back(std::make_unique<Sequence>(admitted.id, std::move(admitted.request),
                                                   std::move(admitted.stream), pool_));
+    running_.back()->profile = std::move(admitted.profile);
     running_.back()->summary.submitted = admitted.submitted;
     meter_.update([](EngineCounters& counters) {
       --counters.n_waiting;
       ++counters.n_running;
     });
   }
+}
+
+/// Whose turn it is; null: nobody waits. Where several have the same right to it, the one that is expected to
+/// call most of what the running ones call, so that a step needs fewer distinct experts; the oldest, once
+/// enough younger ones went before it.
+const QueuedRequest* Scheduler::choose_next() {
+  const bool compares = token_experts_ != nullptr && !running_.empty();
+  const std::vector<QueuedRequest*> candidates = queue_.candidates(compares ? kMostCompared : 1);
+  if (candidates.empty()) return nullptr;
+  QueuedRequest* best = candidates.front();
+  if (candidates.size() == 1 || best->n_passed >= kMostPassed) return best;
+  double most_alike = -1;
+  for (QueuedRequest* const candidate : candidates) {
+    if (candidate->profile.empty())
+      candidate->profile = token_experts_->profile_of(candidate->request.prompt);
+    double alike = 0;
+    for (const auto& sequence : running_) alike += likeness(candidate->profile, sequence->profile);
+    if (alike <= most_alike) continue;
+    most_alike = alike;
+    best = candidate;
+  }
+  return best;
 }
 
 /// Whether there are pages for the prompt and a token more, beside what the running sequences need for the

@@ -46,7 +46,9 @@ struct Plan {
 /// any thread, the rest from the engine's. docs/scheduling.md tells the whole of it.
 class Scheduler {
  public:
-  Scheduler(const SchedulerLimits& limits, KvPagePool& pool, EngineClock clock, EngineMeter& meter);
+  /// `token_experts` is borrowed; null: requests are not grouped by what they are expected to call.
+  Scheduler(const SchedulerLimits& limits, KvPagePool& pool, EngineClock clock, EngineMeter& meter,
+            const TokenExperts* token_experts);
   ~Scheduler();
 
   /// Fails with kLimit when as many requests wait as may, of all tenants or of this one.
@@ -83,6 +85,7 @@ class Scheduler {
 
  private:
   void admit_queued();
+  const QueuedRequest* choose_next();
   bool has_room_for(const Request& request);
   void drop_closed();
   bool has_left(RequestId id, const Stream& stream) const {
@@ -108,6 +111,7 @@ class Scheduler {
   KvPagePool& pool_;
   const EngineClock clock_;
   EngineMeter& meter_;
+  const TokenExperts* const token_experts_;
   std::atomic<RequestId> cancel_before_{0};
   mutable std::mutex queue_mutex_;
   RequestQueue queue_;

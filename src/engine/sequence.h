@@ -11,6 +11,7 @@
 #include "engine/request.h"
 #include "engine/sampler.h"
 #include "engine/stream.h"
+#include "engine/token_experts.h"
 
 namespace soli {
 
@@ -71,6 +72,7 @@ struct Sequence {
   std::vector<TokenLogprob> next_top_logprobs;
   std::vector<double> pooled;  // [hidden] sum of the final hidden states of the first n_pooled tokens
   int64_t n_pooled = 0;
+  TokenExperts::Profile profile;  // what it was expected to call, where that was asked for
   RequestSummary summary;
   KvPageTable kv;
 };

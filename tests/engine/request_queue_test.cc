@@ -16,9 +16,11 @@ class Queue : public testing::Test {
     queued.request.tenant = tenant;
     queue_.push(std::move(queued));
   }
+  /// The oldest of those of which one has its turn.
+  QueuedRequest pop() { return queue_.pop(queue_.candidates(1).front()->id); }
   /// Serves the next request to its end; says whose it was.
   uint32_t serve(int64_t n_generated = 0) {
-    const Request request = queue_.pop().request;
+    const Request request = pop().request;
     const auto n_prompt = static_cast<int64_t>(request.prompt.size());
     queue_.serve(request.tenant, n_prompt + n_generated, n_prompt);
     queue_.leave(request.tenant, 0);
@@ -32,11 +34,11 @@ class Queue : public testing::Test {
 TEST_F(Queue, WithoutTenantsAndPrioritiesTheOldestGoesFirst) {
   for (int i = 0; i < 5; ++i) push(0);
   for (RequestId id = 1; id <= 5; ++id) {
-    ASSERT_NE(queue_.next(), nullptr);
-    EXPECT_EQ(queue_.next()->id, id);
-    EXPECT_EQ(queue_.pop().id, id);
+    ASSERT_FALSE(queue_.candidates(1).empty());
+    EXPECT_EQ(queue_.candidates(1).front()->id, id);
+    EXPECT_EQ(pop().id, id);
   }
-  EXPECT_EQ(queue_.next(), nullptr);
+  EXPECT_TRUE(queue_.candidates(1).empty());
   EXPECT_EQ(queue_.size(), 0);
 }
 
@@ -61,17 +63,17 @@ TEST_F(Queue, TokensCountNotRequests) {
 TEST_F(Queue, OneThatTakesManySlotsAtOnceHasPaidForThem) {
   for (int i = 0; i < 10; ++i) push(1, 100);
   push(2, 100);
-  EXPECT_EQ(queue_.pop().request.tenant, 1U);
-  EXPECT_EQ(queue_.pop().request.tenant, 2U);
-  EXPECT_EQ(queue_.pop().request.tenant, 1U);
+  EXPECT_EQ(pop().request.tenant, 1U);
+  EXPECT_EQ(pop().request.tenant, 2U);
+  EXPECT_EQ(pop().request.tenant, 1U);
 }
 
 TEST_F(Queue, PromptsThatAreStillToBeReadHoldNoNewcomerBack) {
   push(1, 1000);
   push(1, 1000);
-  queue_.pop();
+  pop();
   push(2, 10);
-  queue_.pop();
+  pop();
   EXPECT_EQ(queue_.served(1), 0);
   EXPECT_EQ(queue_.served(2), 0) << "level with what the other was served, not with what it wants";
   queue_.serve(1, 400, 400);
@@ -103,7 +105,7 @@ TEST_F(Queue, PriorityGoesBeforeAgeWithinATenantOnly) {
   push(1, 10, 5);
   push(2, 10, 9);
   std::vector<RequestId> order;
-  while (queue_.next() != nullptr) order.push_back(queue_.pop().id);
+  while (!queue_.candidates(1).empty()) order.push_back(pop().id);
   EXPECT_EQ(order, (std::vector<RequestId>{2, 5, 4, 1, 3}));
 }
 
@@ -113,7 +115,29 @@ TEST_F(Queue, WhoLeavesIsTakenOut) {
   EXPECT_EQ(left.size(), 2U);
   EXPECT_EQ(queue_.size(), 4);
   EXPECT_EQ(queue_.take([](const QueuedRequest&) { return true; }).size(), 4U);
-  EXPECT_EQ(queue_.next(), nullptr);
+  EXPECT_TRUE(queue_.candidates(1).empty());
+}
+
+TEST_F(Queue, ThoseWithEqualRightsAreCandidates) {
+  push(1);
+  push(1, 10, 2);
+  push(1, 10, 2);
+  push(1, 10, 2);
+  push(2);
+  const auto candidates = queue_.candidates(10);
+  ASSERT_EQ(candidates.size(), 3U);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(candidates[i]->id, i + 2) << "of the highest priority";
+  EXPECT_EQ(queue_.candidates(2).size(), 2U);
+  EXPECT_EQ(queue_.pop(4).id, 4U);
+  queue_.serve(1, 10, 10);
+  queue_.leave(1, 0);
+  EXPECT_EQ(queue_.candidates(10).front()->request.tenant, 2U);
+  EXPECT_EQ(pop().request.tenant, 2U);
+  queue_.serve(2, 100, 10);
+  const auto left = queue_.candidates(10);
+  ASSERT_EQ(left.size(), 2U);
+  EXPECT_EQ(left[0]->n_passed, 1);
+  EXPECT_EQ(left[1]->n_passed, 1);
 }
 
 }  // namespace

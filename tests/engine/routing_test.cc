@@ -136,6 +136,18 @@ TEST(Routing, IsWhatTheSeamShowsColdAndWarmChunkedOrNot) {
   }
 }
 
+TEST(Routing, OfACachedPromptIsToldWithoutAnythingToCompute) {
+  auto loaded = LoadedEngine::create(GoldenCase("olmoe").model_path(), {.n_threads = 1},
+                                     {.context_length = 160, .prefix_cache = true, .keep_routing = true});
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  const Request request = routed(random_prompt(1, 129, loaded->model->spec().vocab_size), 2);
+  run_lazily(*loaded->engine, request);
+  // All but the last token come from the cache, and more events than the stream has room for.
+  const auto stream = loaded->engine->submit(request).value();
+  loaded->engine->step();
+  EXPECT_TRUE(stream->is_full()) << "else nobody would wake the engine";
+}
+
 TEST(Routing, SurvivesPreemptionAndNeighboursWithAnotherK) {
   const EngineOptions options = {.context_length = 256,
                                  .chunk_rows = 40,
