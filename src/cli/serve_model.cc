@@ -98,6 +98,7 @@ Status ServeModel::start(std::function<void(double)> on_progress) {
   const int64_t n_positions = options_.kv_tokens > 0 ? options_.kv_tokens : usual;
   SOLI_RETURN_IF_ERROR(session_->load(engine, n_positions, served_.context_length));
   served_.spec = &session_->spec();
+  served_.exact = session_->tiered() == nullptr || !options_.model.memory.lossy();
   host_ = std::make_unique<serve::EngineHost>(session_->engine());
   return {};
 }

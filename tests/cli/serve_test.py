@@ -130,7 +130,9 @@ class ProtocolTest(ServeTest):
         self.assertEqual(json.loads(self.server.request("GET", f"/v1/models/{MODEL_ID}")[2])["id"], MODEL_ID)
         self.assertEqual(self.server.request("GET", "/v1/models/other")[0], 404)
         self.assertEqual(self.server.request("GET", "/v1/models/%ZZ")[0], 404)
-        self.assertEqual(self.server.request("GET", "/props")[0], 200)
+        status, _, body = self.server.request("GET", "/props")
+        self.assertEqual(status, 200)
+        self.assertTrue(json.loads(body)["exact"])
 
     def test_head_and_options(self):
         status, headers, body = self.server.request("HEAD", "/health")

@@ -72,6 +72,7 @@ std::string props_body(const ServedModel& model) {
                   {"experts", experts_json(model)},
                   {"parameters", model.parameters->nominal_total.parameters},
                   {"weight_bytes", model.parameters->nominal_total.bytes},
+                  {"exact", model.exact},
                   {"bos_token", token_text(tokenizer.bos())},
                   {"eos_token", token_text(tokenizer.eos())},
                   {"chat_template", model.chat_template == nullptr ? Json() : Json(model.chat_template_text)},

@@ -36,6 +36,8 @@ struct ServedModel {
   int64_t context_length = 0;                   // positions, of prompt and answer together
   const ModelSpec* spec = nullptr;
   const ParameterCounts* parameters = nullptr;  // for what a request activated
+  /// False where the server was asked to read less from the disk than the model's own answer takes.
+  bool exact = true;
   ApiLimits limits = {};
 };
 
