@@ -3,7 +3,6 @@
 #include <random>
 #include <utility>
 
-#include "base/log.h"
 #include "base/utf8.h"
 #include "serve/embedding_run.h"
 #include "serve/http_rules.h"
@@ -73,7 +72,10 @@ Service::Service(ServiceOptions options, AccessLog* log)
     : options_(std::move(options)),
       log_(log),
       metrics_(options_.model_id),
-      workers_(options_.n_workers, options_.max_tasks) {}
+      workers_(options_.n_workers, options_.max_tasks) {
+  // Opening standard error does not fail.
+  if (options_.slow_request_seconds > 0) notes_ = AccessLog::open("").value();
+}
 
 void Service::set_backend(ModelBackend backend) {
   backend_ = std::move(backend);
@@ -324,8 +326,8 @@ void Service::on_done(const HttpRecord& record) {
   metrics_.count_answer(context == nullptr ? RouteId::kOther : context->route, record.status);
   if (context != nullptr && context->use.outcome) metrics_.observe_request(record.seconds);
   if (log_ != nullptr) log_->write(access_line(record, context));
-  if (options_.slow_request_seconds > 0 && record.seconds > options_.slow_request_seconds)
-    spdlog::warn("{}", slow_line(record, context));
+  if (notes_ != nullptr && record.seconds > options_.slow_request_seconds)
+    notes_->write("soli: " + slow_line(record, context));
   if (context == nullptr || !context->is_work) return;
   const std::lock_guard lock(active_mutex_);
   if (--n_active_ == 0) idle_.notify_all();

@@ -72,6 +72,7 @@ class Service final : public HttpHandler {
 
   const ServiceOptions options_;
   AccessLog* const log_;
+  std::unique_ptr<AccessLog> notes_;  // to standard error, which may stand still too
   mutable Metrics metrics_;
   std::atomic<const HttpServer*> server_ = nullptr;
   ModelBackend backend_;  // written before loaded_ is set
