@@ -127,6 +127,13 @@ TEST(Routing, IsWhatTheSeamShowsColdAndWarmChunkedOrNot) {
       EXPECT_EQ(warm.summary.n_cached, 128);
       expect_same(cold, warm);
       EXPECT_LE(warm.n_held_most, most);
+      Request beginning = request;
+      beginning.prompt.resize(50);
+      const Told part = run_lazily(engine, beginning);
+      EXPECT_EQ(part.summary.n_cached, 49) << "of a page that was copied";
+      ASSERT_EQ(part.prompt.size(), 50U);
+      for (const auto& [position, routing] : part.prompt)
+        EXPECT_TRUE(routing == cold.prompt.at(position)) << position;
       Request with_logprobs = request;
       with_logprobs.prompt_detail = Detail::kLogprob;
       const Told detailed = run_lazily(engine, with_logprobs);
