@@ -96,6 +96,7 @@ Status ServeModel::start(std::function<void(double)> on_progress) {
   });
   const int64_t usual = std::min(engine.max_sequences, ServeOptions::kUsualContexts) * served_.context_length;
   const int64_t n_positions = options_.kv_tokens > 0 ? options_.kv_tokens : usual;
+  engine.max_cached_pages = (n_positions + kKvPagePositions - 1) / kKvPagePositions;
   SOLI_RETURN_IF_ERROR(session_->load(engine, n_positions, served_.context_length));
   served_.spec = &session_->spec();
   served_.exact = session_->tiered() == nullptr || !options_.model.memory.lossy();

@@ -20,7 +20,8 @@ SchedulerLimits scheduler_limits(const EngineOptions& options) {
           .chunk_rows = options.chunk_rows,
           .max_logit_rows = options.max_logit_rows,
           .max_slowdown = options.max_slowdown,
-          .prefix_cache = options.prefix_cache && options.hooks.control == nullptr};
+          .prefix_cache = options.prefix_cache && options.hooks.control == nullptr,
+          .max_cached_pages = options.max_cached_pages};
 }
 
 int64_t most_experts_per_token(const ModelSpec& spec, const EngineOptions& options) {
@@ -74,7 +75,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, ExpertExecuto
   SOLI_RETURN_IF_ERROR(check_positive("rows per step", options.chunk_rows, kMost));
   SOLI_RETURN_IF_ERROR(check_positive("logit rows per step", options.max_logit_rows, kMost));
   for (const auto& [name, value] : {std::pair("queued requests of a tenant", options.max_queued_per_tenant),
-                                    std::pair("kv pages", options.max_kv_pages)}) {
+                                    std::pair("kv pages", options.max_kv_pages),
+                                    std::pair("cached kv pages", options.max_cached_pages)}) {
     if (value < 0) return fail(ErrorKind::kInvalidArgument, "{}: {} is not allowed; 0 or more", name, value);
   }
   if (options.max_slowdown != 0 && !(options.max_slowdown >= 1)) {

@@ -36,9 +36,10 @@ struct EngineOptions {
   ActivationPrecision activations = ActivationPrecision::kQ8;  // of quantised weights
   Hooks hooks = {};                                            // at first; see Engine::set_hooks
   const EngineClock* clock = nullptr;                          // borrowed; null: std::chrono::steady_clock
-  int64_t max_kv_pages = 0;   // of kKvPagePositions each, cached ones included; 0: as the budget allows
-  bool prefix_cache = false;  // pages of past requests serve those that begin alike
-  bool keep_routing = false;  // beside the pages, so that requests may want it
+  int64_t max_kv_pages = 0;      // of kKvPagePositions each, cached ones included; 0: as the budget allows
+  bool prefix_cache = false;     // pages of past requests serve those that begin alike
+  int64_t max_cached_pages = 0;  // that no running request holds; 0: as many as there is room for
+  bool keep_routing = false;     // beside the pages, so that requests may want it
   /// How much longer a step of decoding rows may take for prompts that are read in it: 1 or more; 0: no
   /// limit.
   double max_slowdown = 0;

@@ -6,7 +6,7 @@
 
 namespace soli {
 
-PrefixCache::PrefixCache(KvPagePool& pool) : pool_(pool) {
+PrefixCache::PrefixCache(KvPagePool& pool, int64_t max_pages) : pool_(pool), max_pages_(max_pages) {
   pool_.set_reclaim([this] { return evict_one(); });
 }
 
@@ -86,6 +86,11 @@ bool PrefixCache::evict_one() {
   ++n_evictions_;
   remove_leaf(*leaf->second);
   return true;
+}
+
+void PrefixCache::trim() {
+  while (max_pages_ > 0 && n_pages_ > max_pages_ && evict_one()) {
+  }
 }
 
 void PrefixCache::clear() {

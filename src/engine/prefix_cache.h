@@ -30,8 +30,9 @@ struct PrefixKey {
 /// what they continue. Used by the engine's thread only.
 class PrefixCache {
  public:
-  /// Offers its pages to the pool when that has no room.
-  explicit PrefixCache(KvPagePool& pool);
+  /// Offers its pages to the pool when that has no room. Keeps at most `max_pages` of those that nobody else
+  /// holds; 0: as many as there is room for.
+  explicit PrefixCache(KvPagePool& pool, int64_t max_pages = 0);
   ~PrefixCache();
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
@@ -52,6 +53,8 @@ class PrefixCache {
   /// of equal contents, the table is given that in place of its own.
   void insert(const PrefixKey& key, std::span<const int32_t> tokens, KvPageTable& table);
 
+  /// Gives up pages beyond `max_pages`, as far as nobody else holds them.
+  void trim();
   /// Gives up the least recently used page that nobody else holds; false: there is none.
   bool evict_one();
   /// Gives up all pages; those that sequences hold are theirs alone then.
@@ -88,6 +91,7 @@ class PrefixCache {
   static std::pair<Node*, int64_t> most_alike(Node& node, const Page& page);
 
   KvPagePool& pool_;
+  const int64_t max_pages_;
   Roots roots_;
   std::set<std::pair<uint64_t, Node*>> leaves_;  // by last use
   uint64_t now_ = 0;                             // counts uses

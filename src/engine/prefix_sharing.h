@@ -13,7 +13,9 @@ namespace soli {
 /// computed.
 class PrefixSharing {
  public:
-  PrefixSharing(KvPagePool& pool, bool enabled) : pool_(pool), cache_(pool), enabled_(enabled) {}
+  /// `max_pages` as in PrefixCache.
+  PrefixSharing(KvPagePool& pool, bool enabled, int64_t max_pages)
+      : pool_(pool), cache_(pool, max_pages), enabled_(enabled) {}
 
   const PrefixCache& cache() const { return cache_; }
 
@@ -23,6 +25,8 @@ class PrefixSharing {
   int64_t take(Sequence& sequence);
   /// After a step: leaves the sequence's whole pages in the cache.
   void leave(Sequence& sequence);
+  /// After sequences have ended: keeps no more than may be kept.
+  void trim() { cache_.trim(); }
   /// Whether a sequence that is planned already computes the very page that this one would, so that it had
   /// better wait a step and take it. `planned` ends at position `end` of `other`.
   bool waits_for(const Sequence& sequence, const Sequence& other, int64_t end) const;

@@ -22,7 +22,7 @@ Scheduler::Scheduler(const SchedulerLimits& limits, KvPagePool& pool, EngineCloc
       clock_(std::move(clock)),
       meter_(meter),
       token_experts_(token_experts),
-      sharing_(pool, limits.prefix_cache),
+      sharing_(pool, limits.prefix_cache, limits.max_cached_pages),
       pace_(limits.max_slowdown) {}
 
 Scheduler::~Scheduler() {
@@ -50,6 +50,7 @@ Status Scheduler::enqueue(RequestId id, Request request, std::shared_ptr<Stream>
 const Plan& Scheduler::plan() {
   planned_ = clock_();
   drop_closed();
+  sharing_.trim();
   admit_queued();
   do {
     choose_rows();

@@ -26,6 +26,7 @@ struct SchedulerLimits {
   int64_t max_logit_rows = 0;         // rows of a step that want logits
   double max_slowdown = 0;            // see PrefillPace
   bool prefix_cache = false;
+  int64_t max_cached_pages = 0;  // see PrefixCache
 };
 
 /// Rows [begin, begin + n) of a batch are the tokens of one sequence from n_computed on.

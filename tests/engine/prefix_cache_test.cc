@@ -108,6 +108,23 @@ TEST_F(PrefixCacheTest, GivesUpTheLeastRecentlyUsedLeafThatNobodyHolds) {
   EXPECT_EQ(cache_.n_evictions(), 3);
 }
 
+TEST(PrefixCache, KeepsNoMoreThanItMayOfWhatNobodyHolds) {
+  Budget budget;
+  KvPagePool pool(budget, {.kv_bytes = 4096});
+  PrefixCache cache(pool, 2);
+  {
+    KvPageTable table(pool);
+    ASSERT_TRUE(table.reserve(5 * kPage));
+    cache.insert({}, count_from(0, 5 * kPage), table);
+    cache.trim();
+    EXPECT_EQ(cache.n_pages(), 5) << "a sequence holds them";
+  }
+  cache.trim();
+  EXPECT_EQ(cache.n_pages(), 2);
+  EXPECT_EQ(pool.n_pages_in_use(), 2);
+  EXPECT_EQ(cache.find({}, count_from(0, 5 * kPage), 5 * kPage).n_positions, 2 * kPage);
+}
+
 TEST_F(PrefixCacheTest, ThePoolTakesCachedPagesBeforeItRefuses) {
   leave(count_from(0, 5 * kPage));
   KvPageTable table(pool_);

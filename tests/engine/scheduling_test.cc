@@ -184,7 +184,8 @@ TEST(Scheduling, RefusesLimitsWithoutMeaning) {
   LoadedEngine loaded = load_olmoe({});
   for (const EngineOptions& options :
        {EngineOptions{.max_queued_per_tenant = -1}, EngineOptions{.max_kv_pages = -1},
-        EngineOptions{.max_slowdown = 0.5}, EngineOptions{.max_slowdown = std::nan("")}}) {
+        EngineOptions{.max_cached_pages = -2}, EngineOptions{.max_slowdown = 0.5},
+        EngineOptions{.max_slowdown = std::nan("")}}) {
     EXPECT_FALSE(Engine::create(*loaded.model, *loaded.executor, options));
   }
 }

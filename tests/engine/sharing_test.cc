@@ -276,6 +276,7 @@ TEST(Sharing, AnyOrderOfComingAndGoingLeavesEveryBit) {
                                          .chunk_rows = std::array{16, 50, 300}[seed % 3],
                                          .max_logit_rows = 16,
                                          .max_kv_pages = max_pages,
+                                         .max_cached_pages = seed % 4 == 3 ? 3 : 0,
                                          .keep_routing = seed % 2 == 0});
     Crowd crowd(*loaded.engine, *reference.engine, seed, vocab_size);
     for (int i = 0; i < 150; ++i) crowd.act();
