@@ -124,6 +124,7 @@ TEST(Serving, ThreadsThatShareAPromptAndComeAndGo) {
     EXPECT_EQ(n, now.n_submitted);
     EXPECT_GE(n, n_before);
     n_before = n;
+    std::this_thread::sleep_for(milliseconds(1));
   }
   for (std::thread& client : clients) client.join();
   stopping = true;
