@@ -9,7 +9,7 @@
 namespace soli {
 namespace {
 
-LoadedEngine load_olmoe(const EngineOptions& options) {
+LoadedEngine load_olmoe_to_schedule(const EngineOptions& options) {
   auto loaded = LoadedEngine::create(GoldenCase("olmoe").model_path(), {.n_threads = 1}, options);
   EXPECT_TRUE(loaded) << loaded.error().message;
   return std::move(*loaded);
@@ -28,7 +28,8 @@ Request greedy(size_t n_prompt, int64_t max_new_tokens, uint32_t tenant = 0, int
 bool has_begun(Stream& stream) { return stream.try_pop().has_value(); }
 
 TEST(Scheduling, ManyRequestsOfOneTenantDelayAnotherByOne) {
-  LoadedEngine loaded = load_olmoe({.context_length = 64, .max_sequences = 2, .max_queued = 2000});
+  LoadedEngine loaded =
+      load_olmoe_to_schedule({.context_length = 64, .max_sequences = 2, .max_queued = 2000});
   Engine& engine = *loaded.engine;
   std::vector<std::shared_ptr<Stream>> many;
   for (int i = 0; i < 1000; ++i) many.push_back(engine.submit(greedy(8, 6, 1)).value());
@@ -43,7 +44,7 @@ TEST(Scheduling, ManyRequestsOfOneTenantDelayAnotherByOne) {
 }
 
 TEST(Scheduling, PromptsOfTheLeastServedTenantAreReadFirst) {
-  LoadedEngine loaded = load_olmoe({.context_length = 512, .max_sequences = 8, .chunk_rows = 32});
+  LoadedEngine loaded = load_olmoe_to_schedule({.context_length = 512, .max_sequences = 8, .chunk_rows = 32});
   Engine& engine = *loaded.engine;
   std::vector<std::shared_ptr<Stream>> long_ones;
   for (int i = 0; i < 4; ++i) long_ones.push_back(engine.submit(greedy(400, 1, 1)).value());
@@ -54,7 +55,7 @@ TEST(Scheduling, PromptsOfTheLeastServedTenantAreReadFirst) {
 }
 
 TEST(Scheduling, PriorityDecidesWithinATenant) {
-  LoadedEngine loaded = load_olmoe({.context_length = 64, .max_sequences = 1});
+  LoadedEngine loaded = load_olmoe_to_schedule({.context_length = 64, .max_sequences = 1});
   Engine& engine = *loaded.engine;
   std::vector<RequestId> order;
   std::vector<std::shared_ptr<Stream>> streams;
@@ -73,7 +74,8 @@ TEST(Scheduling, PriorityDecidesWithinATenant) {
 }
 
 TEST(Scheduling, ATenantMayHaveALimitOfItsOwn) {
-  LoadedEngine loaded = load_olmoe({.max_sequences = 1, .max_queued = 3, .max_queued_per_tenant = 2});
+  LoadedEngine loaded =
+      load_olmoe_to_schedule({.max_sequences = 1, .max_queued = 3, .max_queued_per_tenant = 2});
   Engine& engine = *loaded.engine;
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(engine.submit(greedy(4, 1, 1)));
   const auto third = engine.submit(greedy(4, 1, 1));
@@ -86,7 +88,8 @@ TEST(Scheduling, ATenantMayHaveALimitOfItsOwn) {
 }
 
 TEST(Scheduling, WhoHasNoPagesWaitsInTheQueue) {
-  LoadedEngine loaded = load_olmoe({.context_length = 256, .max_sequences = 8, .max_kv_pages = 5});
+  LoadedEngine loaded =
+      load_olmoe_to_schedule({.context_length = 256, .max_sequences = 8, .max_kv_pages = 5});
   Engine& engine = *loaded.engine;
   const std::vector<Request> requests(6, greedy(100, 20));
   std::vector<std::shared_ptr<Stream>> streams;
@@ -108,7 +111,7 @@ TEST(Scheduling, WhoHasNoPagesWaitsInTheQueue) {
 }
 
 TEST(Scheduling, WhoLeavesFreesItsRowWithinAStepWhereverItIs) {
-  LoadedEngine loaded = load_olmoe({.context_length = 512, .max_sequences = 3, .chunk_rows = 16});
+  LoadedEngine loaded = load_olmoe_to_schedule({.context_length = 512, .max_sequences = 3, .chunk_rows = 16});
   Engine& engine = *loaded.engine;
   const auto decodes = engine.submit(greedy(4, 100)).value();
   engine.step();
@@ -125,7 +128,7 @@ TEST(Scheduling, WhoLeavesFreesItsRowWithinAStepWhereverItIs) {
   EXPECT_EQ(engine.counters().kv_pages_in_use, 1);
   Answer answer;
   while (!drain(*stays, answer)) engine.step();
-  LoadedEngine quiet = load_olmoe({.context_length = 512});
+  LoadedEngine quiet = load_olmoe_to_schedule({.context_length = 512});
   EXPECT_EQ(answer.tokens, run_together(*quiet.engine, {greedy(5, 30)}).front().tokens);
 }
 
@@ -144,7 +147,7 @@ class RowClock : public RouterObserver {
 
 TEST(Scheduling, ALongPromptLeavesRunningStreamsTheirPaceAndAllTheirTokens) {
   const EngineOptions options = {.context_length = 1024, .max_logit_rows = 16};
-  LoadedEngine free = load_olmoe(options);
+  LoadedEngine free = load_olmoe_to_schedule(options);
   std::vector<Request> requests(4, greedy(6, 400));
   requests.push_back(greedy(600, 5));
   const auto expected = run_together(*free.engine, requests);
@@ -154,7 +157,7 @@ TEST(Scheduling, ALongPromptLeavesRunningStreamsTheirPaceAndAllTheirTokens) {
   paced.max_slowdown = 2.5;
   paced.clock = &machine.clock;
   paced.hooks.observer = &machine;
-  LoadedEngine loaded = load_olmoe(paced);
+  LoadedEngine loaded = load_olmoe_to_schedule(paced);
   Engine& engine = *loaded.engine;
   std::vector<std::shared_ptr<Stream>> streams;
   std::vector<Answer> answers(requests.size());
@@ -181,7 +184,7 @@ TEST(Scheduling, ALongPromptLeavesRunningStreamsTheirPaceAndAllTheirTokens) {
 }
 
 TEST(Scheduling, RefusesLimitsWithoutMeaning) {
-  LoadedEngine loaded = load_olmoe({});
+  LoadedEngine loaded = load_olmoe_to_schedule({});
   for (const EngineOptions& options :
        {EngineOptions{.max_queued_per_tenant = -1}, EngineOptions{.max_kv_pages = -1},
         EngineOptions{.max_cached_pages = -2}, EngineOptions{.max_slowdown = 0.5},

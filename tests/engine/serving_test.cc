@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-LoadedEngine load_olmoe(const EngineOptions& options = {}) {
+LoadedEngine load_olmoe_to_serve(const EngineOptions& options = {}) {
   auto loaded = LoadedEngine::create(GoldenCase("olmoe").model_path(), {.n_threads = 2}, options);
   EXPECT_TRUE(loaded);
   return std::move(*loaded);
@@ -27,7 +27,7 @@ std::vector<StreamEvent> take_all(Stream& stream) {
 }
 
 TEST(Serving, TheEngineSleepsUntilThereIsWork) {
-  LoadedEngine loaded = load_olmoe({.context_length = 256});
+  LoadedEngine loaded = load_olmoe_to_serve({.context_length = 256});
   Engine& engine = *loaded.engine;
   EXPECT_FALSE(engine.step());
   EXPECT_FALSE(engine.wait_for_work(milliseconds(0)));
@@ -50,7 +50,7 @@ TEST(Serving, TheEngineSleepsUntilThereIsWork) {
 }
 
 TEST(Serving, AnEngineOnAThreadOfItsOwnServesClientsThatAreOnlyCalled) {
-  LoadedEngine loaded = load_olmoe({.context_length = 256, .max_sequences = 3});
+  LoadedEngine loaded = load_olmoe_to_serve({.context_length = 256, .max_sequences = 3});
   Engine& engine = *loaded.engine;
   std::atomic<bool> stopping = false;
   std::thread stepping([&] {
@@ -80,13 +80,13 @@ TEST(Serving, AnEngineOnAThreadOfItsOwnServesClientsThatAreOnlyCalled) {
 }
 
 TEST(Serving, ThreadsThatShareAPromptAndComeAndGo) {
-  LoadedEngine loaded = load_olmoe({.context_length = 256,
-                                    .max_sequences = 4,
-                                    .chunk_rows = 64,
-                                    .max_kv_pages = 9,
-                                    .prefix_cache = true,
-                                    .keep_routing = true,
-                                    .max_slowdown = 2.5});
+  LoadedEngine loaded = load_olmoe_to_serve({.context_length = 256,
+                                             .max_sequences = 4,
+                                             .chunk_rows = 64,
+                                             .max_kv_pages = 9,
+                                             .prefix_cache = true,
+                                             .keep_routing = true,
+                                             .max_slowdown = 2.5});
   Engine& engine = *loaded.engine;
   std::atomic<bool> stopping = false;
   std::thread stepping([&] {
@@ -138,7 +138,7 @@ TEST(Serving, ThreadsThatShareAPromptAndComeAndGo) {
 }
 
 TEST(Serving, ASubmitFromWithinACallbackIsServed) {
-  LoadedEngine loaded = load_olmoe();
+  LoadedEngine loaded = load_olmoe_to_serve();
   Engine& engine = *loaded.engine;
   std::shared_ptr<Stream> second;
   const auto first = engine.submit({.prompt = {1}, .max_new_tokens = 1}).value();
@@ -155,7 +155,7 @@ TEST(Serving, ASubmitFromWithinACallbackIsServed) {
 }
 
 TEST(Serving, CountersAddUpAndStandStill) {
-  LoadedEngine loaded = load_olmoe({.context_length = 64, .max_sequences = 2, .max_queued = 3});
+  LoadedEngine loaded = load_olmoe_to_serve({.context_length = 64, .max_sequences = 2, .max_queued = 3});
   Engine& engine = *loaded.engine;
   std::vector<std::shared_ptr<Stream>> streams;
   for (const int64_t n : {4, 5}) {
@@ -201,7 +201,7 @@ TEST(Serving, CountersAddUpAndStandStill) {
 TEST(Serving, TheSummaryTellsWhereTheTimeWent) {
   EngineTime now = {};
   const EngineClock tick = [&] { return now += std::chrono::seconds(1); };
-  LoadedEngine loaded = load_olmoe({.max_sequences = 1, .clock = &tick});
+  LoadedEngine loaded = load_olmoe_to_serve({.max_sequences = 1, .clock = &tick});
   const auto first = loaded.engine->submit({.prompt = {1, 2}, .max_new_tokens = 3}).value();
   const auto second = loaded.engine->submit({.prompt = {1, 2}, .max_new_tokens = 2}).value();
   const auto never = loaded.engine->submit({.prompt = {1, 2}}).value();

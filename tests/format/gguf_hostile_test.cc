@@ -23,7 +23,7 @@ Result<GgufShard> parse(std::string_view bytes) {
 }
 
 /// The error of a file, without the name of the file that every error begins with.
-std::string error_of(std::string_view bytes) {
+std::string gguf_error_of(std::string_view bytes) {
   const auto shard = parse(bytes);
   if (shard) return "(no error)";
   EXPECT_THAT(shard.error().message, testing::StartsWith("m.gguf: "));
@@ -31,18 +31,18 @@ std::string error_of(std::string_view bytes) {
   return shard.error().message.substr(8);
 }
 
-std::string error_of(const GgufBytes& file) { return error_of(file.bytes()); }
+std::string gguf_error_of(const GgufBytes& file) { return gguf_error_of(file.bytes()); }
 
 std::string error_of_entry(const std::string& entry) {
   GgufBytes file;
   file.entries = {entry};
-  return error_of(file);
+  return gguf_error_of(file);
 }
 
 std::string error_of_tensor(const GgufBytes::Tensor& tensor) {
   GgufBytes file;
   file.tensors = {tensor};
-  return error_of(file);
+  return gguf_error_of(file);
 }
 
 TEST(GgufHostile, TheTinyFileItselfIsFine) {
@@ -67,7 +67,7 @@ TEST(GgufHostile, CutAtEveryByte) {
   const std::string bytes = file.bytes();
   ASSERT_TRUE(parse(bytes));
   for (size_t n = 0; n < bytes.size(); ++n) EXPECT_FALSE(parse(bytes.substr(0, n))) << n;
-  EXPECT_THAT(error_of(bytes.substr(0, bytes.size() - 1)),
+  EXPECT_THAT(gguf_error_of(bytes.substr(0, bytes.size() - 1)),
               HasSubstr("ends early: tensor 'w' takes 128 bytes"));
 }
 
@@ -88,21 +88,21 @@ TEST(GgufHostile, EveryByteChangedIsAnErrorOrAFile) {
 }
 
 TEST(GgufHostile, OtherKindsOfFile) {
-  EXPECT_THAT(error_of(std::string_view()), HasSubstr("is empty"));
-  EXPECT_THAT(error_of("GGU"), HasSubstr("not a GGUF"));
-  EXPECT_THAT(error_of("# A text\nabout models"), HasSubstr("starts with '# A ' instead of 'GGUF'"));
-  EXPECT_THAT(error_of("\x01\x02\xFF\x00 and more"), HasSubstr("\\x01\\x02\\xFF"));
-  EXPECT_THAT(error_of(raw(uint64_t{30}) + "{\"w\":{\"dtype\":\"F32\"}}"), HasSubstr("safetensors"));
-  EXPECT_THAT(error_of("tjgg\x03\x00\x00\x00"), HasSubstr("before GGUF"));
+  EXPECT_THAT(gguf_error_of(std::string_view()), HasSubstr("is empty"));
+  EXPECT_THAT(gguf_error_of("GGU"), HasSubstr("not a GGUF"));
+  EXPECT_THAT(gguf_error_of("# A text\nabout models"), HasSubstr("starts with '# A ' instead of 'GGUF'"));
+  EXPECT_THAT(gguf_error_of("\x01\x02\xFF\x00 and more"), HasSubstr("\\x01\\x02\\xFF"));
+  EXPECT_THAT(gguf_error_of(raw(uint64_t{30}) + "{\"w\":{\"dtype\":\"F32\"}}"), HasSubstr("safetensors"));
+  EXPECT_THAT(gguf_error_of("tjgg\x03\x00\x00\x00"), HasSubstr("before GGUF"));
   GgufBytes file;
   file.magic = "FUGG";
-  EXPECT_THAT(error_of(file), HasSubstr("big-endian"));
+  EXPECT_THAT(gguf_error_of(file), HasSubstr("big-endian"));
   file = {};
   file.version = 0x03000000;
-  EXPECT_THAT(error_of(file), HasSubstr("big-endian"));
+  EXPECT_THAT(gguf_error_of(file), HasSubstr("big-endian"));
   for (const uint32_t version : {0U, 1U, 4U, 77U}) {
     file.version = version;
-    EXPECT_THAT(error_of(file), HasSubstr(fmt::format("version {}; versions 2 and 3", version)));
+    EXPECT_THAT(gguf_error_of(file), HasSubstr(fmt::format("version {}; versions 2 and 3", version)));
   }
 }
 
@@ -110,22 +110,22 @@ TEST(GgufHostile, CountsThatCannotBe) {
   for (const uint64_t count : kHuge) {
     GgufBytes file;
     file.tensor_count = count;
-    EXPECT_THAT(error_of(file), HasSubstr(fmt::format("claims {} tensors; at most", count)));
+    EXPECT_THAT(gguf_error_of(file), HasSubstr(fmt::format("claims {} tensors; at most", count)));
     file = {};
     file.key_count = count;
-    EXPECT_THAT(error_of(file), HasSubstr(fmt::format("claims {} metadata keys; at most", count)));
+    EXPECT_THAT(gguf_error_of(file), HasSubstr(fmt::format("claims {} metadata keys; at most", count)));
     EXPECT_THAT(error_of_entry(raw_array("k", 0, count, "x")), HasSubstr("key 'k' claims"));
     EXPECT_THAT(error_of_entry(raw_array("k", 12, count, "x")), HasSubstr("key 'k' claims"));
     EXPECT_THAT(error_of_entry(raw_array("k", 8, count, raw_string("x"))), HasSubstr("key 'k' claims"));
   }
   GgufBytes file;
   file.tensor_count = 60'000;
-  EXPECT_THAT(error_of(file), HasSubstr("have no room"));
+  EXPECT_THAT(gguf_error_of(file), HasSubstr("have no room"));
   file = {};
   file.key_count = 60'000;
-  EXPECT_THAT(error_of(file), HasSubstr("have no room"));
+  EXPECT_THAT(gguf_error_of(file), HasSubstr("have no room"));
   file.key_count = 3;
-  EXPECT_NE(error_of(file), "(no error)");
+  EXPECT_NE(gguf_error_of(file), "(no error)");
   EXPECT_THAT(error_of_entry(raw_array("k", 12, (uint64_t{1} << 61) + 1, std::string(8, 'x'))),
               HasSubstr("key 'k' claims"))
       << "count x size wraps to 8";
@@ -158,7 +158,7 @@ TEST(GgufHostile, NamesThatAreNone) {
   EXPECT_THAT(error_of_tensor({.name = std::string("w\0", 2)}), HasSubstr("control character"));
   GgufBytes file;
   file.entries.push_back(file.entries[0]);
-  EXPECT_THAT(error_of(file), HasSubstr("metadata key 'a' appears twice"));
+  EXPECT_THAT(gguf_error_of(file), HasSubstr("metadata key 'a' appears twice"));
 }
 
 TEST(GgufHostile, ValuesThatTheFormatDoesNotHave) {
@@ -218,9 +218,9 @@ TEST(GgufHostile, OffsetsThatLeadElsewhere) {
   GgufBytes file;
   file.data_bytes = 256;
   file.tensors = {{.name = "v", .offset = 96}, {.name = "w", .offset = 0}};
-  EXPECT_THAT(error_of(file), HasSubstr("tensors 'w' and 'v' overlap"));
+  EXPECT_THAT(gguf_error_of(file), HasSubstr("tensors 'w' and 'v' overlap"));
   file.tensors[0].offset = 128;
-  EXPECT_EQ(error_of(file), "(no error)") << "out of order is allowed";
+  EXPECT_EQ(gguf_error_of(file), "(no error)") << "out of order is allowed";
 }
 
 TEST(GgufHostile, AlignmentsThatAreNone) {

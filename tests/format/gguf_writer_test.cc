@@ -14,7 +14,7 @@
 namespace soli {
 namespace {
 
-std::string golden(const std::string& name) { return std::string(SOLI_TEST_DATA) + "/golden/" + name; }
+std::string golden_path(const std::string& name) { return std::string(SOLI_TEST_DATA) + "/golden/" + name; }
 
 std::string data_of(const GgufFile& file, const GgufTensor& tensor) {
   std::string data(static_cast<size_t>(tensor.bytes), '\0');
@@ -71,8 +71,8 @@ TEST(GgufWriter, EveryKindOfValueComesBack) {
 TEST(GgufWriter, CopiesAGoldenModelBitForBit) {
   const TemporaryFolder folder;
   for (const char* name : {"qwen3moe-mix-q4_k_m/model.gguf", "mixtral-split/model-00001-of-00003.gguf"}) {
-    const auto original = GgufFile::open(golden(name));
-    const auto copy = GgufFile::open(GgufRewrite(golden(name)).write(folder / "copy.gguf"));
+    const auto original = GgufFile::open(golden_path(name));
+    const auto copy = GgufFile::open(GgufRewrite(golden_path(name)).write(folder / "copy.gguf"));
     ASSERT_TRUE(copy) << copy.error().message;
     EXPECT_EQ(copy->tensor_bytes(), original->tensor_bytes());
     ASSERT_EQ(copy->tensors().size(), original->tensors().size());
@@ -190,9 +190,9 @@ TEST(GgufWriter, AFullDiskIsAnErrorAndLeavesNothing) {
 
 TEST(GgufRewrite, SplitsExpertsInStringOrder) {
   const TemporaryFolder folder;
-  const auto merged = GgufFile::open(golden("mixtral/model.gguf"));
+  const auto merged = GgufFile::open(golden_path("mixtral/model.gguf"));
   const auto split =
-      GgufFile::open(GgufRewrite(golden("mixtral/model.gguf")).split_experts().write(folder / "m.gguf"));
+      GgufFile::open(GgufRewrite(golden_path("mixtral/model.gguf")).split_experts().write(folder / "m.gguf"));
   ASSERT_TRUE(split) << split.error().message;
   EXPECT_EQ(split->find_tensor("blk.0.ffn_gate_exps.weight"), nullptr);
   EXPECT_EQ(split->tensor_bytes(), merged->tensor_bytes());

@@ -56,7 +56,7 @@ TEST(HfHostile, EveryMemberOfAWrongType) {
          {Json(), Json(true), Json(-1), Json(1.5), Json("x"), Json::array(), Json::object()}) {
       Json damaged = file;
       damaged[Json::json_pointer(pointer)] = other;
-      error_of(damaged);  // an error or a tokenizer, and nothing worse
+      tokenizer_error_of(damaged);  // an error or a tokenizer, and nothing worse
     }
   }
 }
@@ -65,7 +65,7 @@ TEST(HfHostile, WrongTypesNameThePlace) {
   const auto with = [](const char* pointer, const Json& value) {
     Json file = whole_file();
     file[Json::json_pointer(pointer)] = value;
-    return error_of(file);
+    return tokenizer_error_of(file);
   };
   EXPECT_EQ(with("/model/vocab/a", "7"), "model.vocab['a'] is '7'; a whole number is allowed");
   EXPECT_EQ(with("/model/vocab/a", Json::array()), "model.vocab['a'] is an array; a whole number is allowed");
@@ -113,7 +113,7 @@ TEST(HfHostile, IdsThatCannotBe) {
   const auto with = [](const char* token, const Json& id) {
     Json file = whole_file();
     file["model"]["vocab"][token] = id;
-    return error_of(file);
+    return tokenizer_error_of(file);
   };
   EXPECT_EQ(with("xx", -1), "model.vocab['xx'] is -1; ids are 0 or more");
   EXPECT_EQ(with("xx", int64_t{1} << 40),
@@ -125,26 +125,30 @@ TEST(HfHostile, IdsThatCannotBe) {
   EXPECT_EQ(with("<s>", 299), "added_tokens[0].id is 300, but '<s>' has the id 299 too");
   Json file = whole_file();
   file["added_tokens"][1]["id"] = 300;
-  EXPECT_EQ(error_of(file), "added_tokens[1].id is 300, which is that of '<s>'; its content is '</s>'");
+  EXPECT_EQ(tokenizer_error_of(file),
+            "added_tokens[1].id is 300, which is that of '<s>'; its content is '</s>'");
   file["added_tokens"][1]["id"] = -5;
-  EXPECT_THAT(error_of(file), StartsWith("added_tokens[1].id is -5;"));
+  EXPECT_THAT(tokenizer_error_of(file), StartsWith("added_tokens[1].id is -5;"));
   file["added_tokens"][1]["id"] = int64_t{1} << 40;
-  EXPECT_THAT(error_of(file), StartsWith("added_tokens[1].id is 1099511627776;"));
+  EXPECT_THAT(tokenizer_error_of(file), StartsWith("added_tokens[1].id is 1099511627776;"));
   file = whole_file();
   file["added_tokens"][1]["content"] = "<s>";
-  EXPECT_EQ(error_of(file), "added_tokens[1].id is 301, but '<s>' has the id 300 too");
+  EXPECT_EQ(tokenizer_error_of(file), "added_tokens[1].id is 301, but '<s>' has the id 300 too");
 }
 
 TEST(HfHostile, MergesOfTokensThatAreNotThere) {
   Json file = whole_file();
   file["model"]["merges"].push_back("xx a");
-  EXPECT_EQ(error_of(file), "model.merges[2] needs the token 'xx', which model.vocab does not have");
+  EXPECT_EQ(tokenizer_error_of(file),
+            "model.merges[2] needs the token 'xx', which model.vocab does not have");
   file["model"]["merges"][2] = "a xx";
-  EXPECT_EQ(error_of(file), "model.merges[2] needs the token 'xx', which model.vocab does not have");
+  EXPECT_EQ(tokenizer_error_of(file),
+            "model.merges[2] needs the token 'xx', which model.vocab does not have");
   file["model"]["merges"][2] = "a a";
-  EXPECT_EQ(error_of(file), "model.merges[2] needs the token 'aa', which model.vocab does not have");
+  EXPECT_EQ(tokenizer_error_of(file),
+            "model.merges[2] needs the token 'aa', which model.vocab does not have");
   file["added_tokens"][0]["content"] = "aa";
-  EXPECT_EQ(error_of(file), "model.merges[2] needs the token 'aa', which model.vocab does not have")
+  EXPECT_EQ(tokenizer_error_of(file), "model.merges[2] needs the token 'aa', which model.vocab does not have")
       << "added tokens do not count";
 }
 
@@ -181,11 +185,11 @@ TEST(HfHostile, DeepNesting) {
     normalizer = {{"type", "Sequence"}, {"normalizers", Json::array({normalizer})}};
   Json file = whole_file();
   file["normalizer"] = normalizer;
-  EXPECT_EQ(error_of(file), "no error");
+  EXPECT_EQ(tokenizer_error_of(file), "no error");
   for (int i = 0; i < 10; ++i)
     normalizer = {{"type", "Sequence"}, {"normalizers", Json::array({normalizer})}};
   file["normalizer"] = normalizer;
-  EXPECT_EQ(error_of(file), "nested deeper than the 64 levels allowed");
+  EXPECT_EQ(tokenizer_error_of(file), "nested deeper than the 64 levels allowed");
 }
 
 TEST(HfHostile, TooManyOfAnything) {
@@ -198,19 +202,19 @@ TEST(HfHostile, TooManyOfAnything) {
   Json file = whole_file();
   file["normalizer"]["normalizers"] = Json::array();
   for (int i = 0; i < 65; ++i) file["normalizer"]["normalizers"].push_back({{"type", "NFC"}});
-  EXPECT_EQ(error_of(file), "normalizer.normalizers has 65 entries; 64 are allowed");
+  EXPECT_EQ(tokenizer_error_of(file), "normalizer.normalizers has 65 entries; 64 are allowed");
   Json twice = {{"type", "Sequence"}, {"normalizers", {file["normalizer"], {{"type", "NFC"}}}}};
   twice["normalizers"][0]["normalizers"].erase(64);
   file["normalizer"] = twice;
-  EXPECT_EQ(error_of(file), "normalizer.normalizers[1] is one step more than the 64 allowed");
+  EXPECT_EQ(tokenizer_error_of(file), "normalizer.normalizers[1] is one step more than the 64 allowed");
   file = whole_file();
   file["model"]["vocab"][std::string(5000, 'x')] = 500;
-  EXPECT_THAT(error_of(file), HasSubstr("has 5000 bytes; 4096 are allowed"));
+  EXPECT_THAT(tokenizer_error_of(file), HasSubstr("has 5000 bytes; 4096 are allowed"));
   file = whole_file();
   file["added_tokens"][0]["content"] = std::string(300, 'x');
-  EXPECT_EQ(error_of(file), "added_tokens[0].content has 300 bytes; 1 to 256 are allowed");
+  EXPECT_EQ(tokenizer_error_of(file), "added_tokens[0].content has 300 bytes; 1 to 256 are allowed");
   file["added_tokens"][0]["content"] = "";
-  EXPECT_EQ(error_of(file), "added_tokens[0].content has 0 bytes; 1 to 256 are allowed");
+  EXPECT_EQ(tokenizer_error_of(file), "added_tokens[0].content has 0 bytes; 1 to 256 are allowed");
 }
 
 TEST(HfHostile, PatternsThatWouldNeverEnd) {
@@ -229,10 +233,10 @@ TEST(HfHostile, PatternsThatAreNone) {
   Json file = whole_file();
   file["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(a";
   EXPECT_EQ(
-      error_of(file),
+      tokenizer_error_of(file),
       "pre_tokenizer.pretokenizers[0].pattern.Regex: a '(' is not closed at byte 2 of the pattern '(a'");
   file["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(?:(?:(?:a{1000}){1000}){1000}){1000}";
-  EXPECT_THAT(error_of(file), HasSubstr("too large"));
+  EXPECT_THAT(tokenizer_error_of(file), HasSubstr("too large"));
 }
 
 TEST(HfHostile, LongRunsOfOneCharacterOnASmallStack) {

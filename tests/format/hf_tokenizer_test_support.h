@@ -66,7 +66,7 @@ inline std::string error_of_text(const std::string& file, const hf::TokenizerCon
   const auto tokenizer = hf::make_tokenizer(file, config);
   return tokenizer ? "no error" : tokenizer.error().message;
 }
-inline std::string error_of(const Json& file) { return error_of_text(file.dump()); }
+inline std::string tokenizer_error_of(const Json& file) { return error_of_text(file.dump()); }
 
 /// The texts of the tokens that a text becomes, or the error.
 inline std::vector<std::string> tokens_of(const Tokenizer& tokenizer, const std::string& text,

@@ -14,7 +14,7 @@ namespace {
 using namespace tokenizer_test;
 
 /// The error of creating from this spec, or "".
-std::string error_of(TokenizerSpec spec) {
+std::string spec_error_of(TokenizerSpec spec) {
   const auto tokenizer = Tokenizer::create(std::move(spec));
   return tokenizer ? "" : tokenizer.error().message;
 }
@@ -27,7 +27,7 @@ TEST(HostileVocabulary, NoTokenOrOne) {
   for (const auto kind : {TokenizerKind::kBytePairMerges, TokenizerKind::kSentencePiece}) {
     TokenizerSpec spec;
     spec.kind = kind;
-    EXPECT_TRUE(contains(error_of(spec), "no tokens"));
+    EXPECT_TRUE(contains(spec_error_of(spec), "no tokens"));
     spec.tokens = {"a"};  // the default ids of <s> and </s> lie outside
     const auto tokenizer = Tokenizer::create(spec);
     ASSERT_TRUE(tokenizer) << tokenizer.error().message;
@@ -47,40 +47,40 @@ TEST(HostileVocabulary, SpecialIdsOutside) {
        {int64_t{-1}, int64_t{256}, int64_t{1} << 32, std::numeric_limits<int64_t>::min()}) {
     TokenizerSpec spec = byte_pair_spec({}, {});
     spec.bos = id;
-    EXPECT_TRUE(contains(error_of(spec), "BOS token is " + std::to_string(id))) << error_of(spec);
+    EXPECT_TRUE(contains(spec_error_of(spec), "BOS token is " + std::to_string(id))) << spec_error_of(spec);
     spec.bos.reset();
     spec.eom = id;
-    EXPECT_TRUE(contains(error_of(spec), "EOM token is " + std::to_string(id))) << error_of(spec);
+    EXPECT_TRUE(contains(spec_error_of(spec), "EOM token is " + std::to_string(id))) << spec_error_of(spec);
   }
   TokenizerSpec spec = byte_pair_spec({}, {});
   spec.add_bos = true;
-  EXPECT_TRUE(contains(error_of(spec), "names no BOS token"));
+  EXPECT_TRUE(contains(spec_error_of(spec), "names no BOS token"));
 }
 
 TEST(HostileVocabulary, ListsOfOtherLengthsAndValues) {
   TokenizerSpec spec = sentence_piece_spec({"a"});
   spec.scores.pop_back();
-  EXPECT_TRUE(contains(error_of(spec), "259 scores")) << error_of(spec);
+  EXPECT_TRUE(contains(spec_error_of(spec), "259 scores")) << spec_error_of(spec);
   spec = sentence_piece_spec({"a"});
   spec.types.push_back(1);
-  EXPECT_TRUE(contains(error_of(spec), "261 token types")) << error_of(spec);
+  EXPECT_TRUE(contains(spec_error_of(spec), "261 token types")) << spec_error_of(spec);
   for (const int32_t type : {-1, 7, std::numeric_limits<int32_t>::min()}) {
     spec = sentence_piece_spec({"a"});
     spec.types[5] = type;
-    EXPECT_TRUE(contains(error_of(spec), "token 5 is " + std::to_string(type))) << error_of(spec);
+    EXPECT_TRUE(contains(spec_error_of(spec), "token 5 is " + std::to_string(type))) << spec_error_of(spec);
   }
   spec = sentence_piece_spec({"a"});
   spec.scores[7] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_TRUE(contains(error_of(spec), "score of token 7")) << error_of(spec);
+  EXPECT_TRUE(contains(spec_error_of(spec), "score of token 7")) << spec_error_of(spec);
   spec.scores[7] = -std::numeric_limits<float>::infinity();
-  EXPECT_EQ(error_of(spec), "");
+  EXPECT_EQ(spec_error_of(spec), "");
 }
 
 TEST(HostileVocabulary, MergesThatAreNone) {
   for (const std::string merge : {"", "a", " ", "a ", " a", "ab\xFF", "\n"}) {
     TokenizerSpec spec = byte_pair_spec({"a b"}, {});
     spec.merges.push_back(merge);
-    EXPECT_TRUE(contains(error_of(spec), "merge 1 is ")) << merge;
+    EXPECT_TRUE(contains(spec_error_of(spec), "merge 1 is ")) << merge;
   }
   // Symbols that are no tokens are allowed: such a merge ends as bytes.
   TokenizerSpec spec = byte_pair_spec({"a b"}, {});
@@ -118,24 +118,24 @@ TEST(HostileVocabulary, EqualAndEmptyAndInvalidTokens) {
 
 TEST(HostileVocabulary, TooLongOrTooMany) {
   TokenizerSpec spec = byte_pair_spec({}, {std::string(kMaxSpecialTokenBytes + 1, 'x')});
-  EXPECT_TRUE(contains(error_of(spec), "special token 256 has 257 bytes")) << error_of(spec);
+  EXPECT_TRUE(contains(spec_error_of(spec), "special token 256 has 257 bytes")) << spec_error_of(spec);
   spec = byte_pair_spec({}, {});
   spec.tokens[3] = std::string(kMaxTokenBytes + 1, 'x');
-  EXPECT_TRUE(contains(error_of(spec), "token 3 has 4097 bytes")) << error_of(spec);
+  EXPECT_TRUE(contains(spec_error_of(spec), "token 3 has 4097 bytes")) << spec_error_of(spec);
   spec = byte_pair_spec({}, {});
   spec.types.clear();
   spec.tokens.resize(kMaxVocabularyTokens + 1);
-  EXPECT_TRUE(contains(error_of(spec), "1048577 tokens")) << error_of(spec);
+  EXPECT_TRUE(contains(spec_error_of(spec), "1048577 tokens")) << spec_error_of(spec);
   // Every part of every token is a token: the pairs are limited.
   std::vector<std::string> nested;
   for (size_t i = 1; i <= 3000; ++i) nested.push_back(std::string(i, 'x'));
-  EXPECT_TRUE(contains(error_of(sentence_piece_spec(nested)), "are allowed"));
+  EXPECT_TRUE(contains(spec_error_of(sentence_piece_spec(nested)), "are allowed"));
 }
 
 TEST(HostileVocabulary, UnknownPretokenizer) {
   TokenizerSpec spec = byte_pair_spec({}, {});
   spec.pretokenizer = "nonesuch";
-  EXPECT_TRUE(contains(error_of(spec), "nonesuch"));
+  EXPECT_TRUE(contains(spec_error_of(spec), "nonesuch"));
 }
 
 GgufMetadata metadata_with(const std::string& key, GgufValue value) {

@@ -28,7 +28,7 @@ std::unique_ptr<Runtime> make_runtime(int n_threads, std::string_view isa = {}) 
   return std::move(*runtime);
 }
 
-std::string bytes_of(const std::string& path) {
+std::string file_bytes(const std::string& path) {
   const Result<std::string> bytes = read_file(path, kGiB);
   EXPECT_TRUE(bytes.has_value());
   return bytes.value_or("");
@@ -253,17 +253,17 @@ TEST_F(Synth, BytesDependOnTheOptionsAlone) {
   options.spec.expert_width = 256;  // experts come from a pool, the rest does not
   options.routing_skew = 1;
   write(options, "two.gguf");
-  const std::string expected = bytes_of(folder_ / "two.gguf");
+  const std::string expected = file_bytes(folder_ / "two.gguf");
   for (const int n_threads : {1, 3, 4}) {
     for (const std::string_view isa : kernels::available_isas()) {
       runtime_ = make_runtime(n_threads, isa);
       write(options, "again.gguf");
-      EXPECT_TRUE(bytes_of(folder_ / "again.gguf") == expected) << n_threads << " " << isa;
+      EXPECT_TRUE(file_bytes(folder_ / "again.gguf") == expected) << n_threads << " " << isa;
     }
   }
   options.seed = 1;
   write(options, "again.gguf");
-  const std::string other = bytes_of(folder_ / "again.gguf");
+  const std::string other = file_bytes(folder_ / "again.gguf");
   EXPECT_EQ(other.size(), expected.size());
   EXPECT_FALSE(other == expected);
 }

@@ -23,13 +23,13 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-GgufRewrite golden(const std::string& name) { return GgufRewrite(GoldenCase(name).model_path()); }
+GgufRewrite golden_rewrite(const std::string& name) { return GgufRewrite(GoldenCase(name).model_path()); }
 
 ModelFile open_golden(const std::string& name) {
   return std::move(*ModelFile::open(GoldenCase(name).model_path()));
 }
 
-std::unique_ptr<Runtime> make_runtime(int n_threads, int64_t memory_bytes = Budget::kUnlimited) {
+std::unique_ptr<Runtime> make_limited_runtime(int n_threads, int64_t memory_bytes = Budget::kUnlimited) {
   return std::move(*Runtime::create({.n_threads = n_threads, .memory_bytes = memory_bytes}));
 }
 
@@ -99,7 +99,7 @@ TEST_F(Loader, PacksTheSameBytesOnAnyNumberOfThreadsFromTheCacheAndFromTheDisk) 
   std::string expected;
   for (const int n_threads : {1, 1, 2, 3}) {
     if (!expected.empty()) evict();
-    const auto runtime = make_runtime(n_threads);
+    const auto runtime = make_limited_runtime(n_threads);
     WeightLoader loader(*file_, *runtime, "test");
     ASSERT_TRUE(add_all(loader));
     ASSERT_TRUE(loader.load({}));
@@ -112,7 +112,7 @@ TEST_F(Loader, PacksTheSameBytesOnAnyNumberOfThreadsFromTheCacheAndFromTheDisk) 
 }
 
 TEST_F(Loader, KeepsEveryValue) {
-  const auto runtime = make_runtime(2);
+  const auto runtime = make_limited_runtime(2);
   WeightLoader loader(*file_, *runtime, "test");
   ASSERT_TRUE(add_all(loader));
   ASSERT_TRUE(loader.load({}));
@@ -135,7 +135,7 @@ TEST_F(Loader, KeepsEveryValue) {
 
 TEST_F(Loader, ProgressGrowsAndEndsAtTheTotal) {
   for (const int n_threads : {1, 3}) {
-    const auto runtime = make_runtime(n_threads);
+    const auto runtime = make_limited_runtime(n_threads);
     WeightLoader loader(*file_, *runtime, "test");
     ASSERT_TRUE(add_all(loader));
     int64_t last = 0;
@@ -153,14 +153,14 @@ TEST_F(Loader, ProgressGrowsAndEndsAtTheTotal) {
 }
 
 TEST_F(Loader, LoadsNothing) {
-  const auto runtime = make_runtime(1);
+  const auto runtime = make_limited_runtime(1);
   WeightLoader loader(*file_, *runtime, "test");
   EXPECT_EQ(loader.packed_bytes(), 0);
   EXPECT_TRUE(loader.load({}));
 }
 
 TEST_F(Loader, AFailureGivesItsMemoryBack) {
-  const auto runtime = make_runtime(3);
+  const auto runtime = make_limited_runtime(3);
   {
     WeightLoader loader(*file_, *runtime, "test");
     ASSERT_TRUE(add_all(loader));
@@ -183,7 +183,7 @@ TEST(Weights, OddRowsOfBf16AreRefusedByName) {
   ASSERT_TRUE(writer.append(std::vector<std::byte>(96)));
   ASSERT_TRUE(writer.finish());
   const GgufFile file = std::move(*GgufFile::open(path));
-  const auto runtime = make_runtime(1);
+  const auto runtime = make_limited_runtime(1);
   WeightLoader loader(file, *runtime, "test");
   const Result<size_t> added = loader.add({file.find_tensor("odd"), 0, 16, 3});
   ASSERT_FALSE(added);
@@ -192,7 +192,7 @@ TEST(Weights, OddRowsOfBf16AreRefusedByName) {
 }
 
 TEST(Weights, ATypeWithoutKernelsIsNamedAtLoadAndNotBefore) {
-  const auto runtime = make_runtime(1);
+  const auto runtime = make_limited_runtime(1);
   uint32_t type = kGgmlF32;
   for (const GgmlType& candidate : ggml_types()) {
     const bool fits = !candidate.retired() && 64 % candidate.block_elements == 0;
@@ -201,7 +201,7 @@ TEST(Weights, ATypeWithoutKernelsIsNamedAtLoadAndNotBefore) {
   ASSERT_NE(type, kGgmlF32);
   const TemporaryFolder folder;
   for (const char* name : {"blk.1.attn_output.weight", "blk.0.ffn_norm.weight", "blk.1.ffn_up_exps.weight"}) {
-    GgufRewrite file = golden("mixtral");
+    GgufRewrite file = golden_rewrite("mixtral");
     GgufRewrite::Tensor& tensor = file.tensor(name);
     int64_t n = 1;
     for (const int64_t dim : tensor.dims) n *= dim;
@@ -226,7 +226,7 @@ TEST(Weights, ATypeWithoutKernelsIsNamedAtLoadAndNotBefore) {
 }
 
 TEST(Weights, ABudgetThatIsTooSmallIsAnErrorThatNamesIt) {
-  const auto runtime = make_runtime(2, 64 * kKiB);
+  const auto runtime = make_limited_runtime(2, 64 * kKiB);
   ModelFile file = open_golden("olmoe");
   const auto store = ResidentExpertStore::load(file, *runtime, {});
   ASSERT_FALSE(store);
@@ -240,7 +240,7 @@ TEST(Weights, ABudgetThatIsTooSmallIsAnErrorThatNamesIt) {
 }
 
 TEST(Weights, WhatIsChargedIsWhatIsPacked) {
-  const auto runtime = make_runtime(2);
+  const auto runtime = make_limited_runtime(2);
   ModelFile file = open_golden("olmoe");
   const int64_t bytes = file.gguf().tensor_bytes();
   {
@@ -257,9 +257,9 @@ TEST(Weights, WhatIsChargedIsWhatIsPacked) {
 
 TEST(Weights, AFileThatShrinksAfterItWasOpenedIsAnError) {
   const TemporaryFolder folder;
-  const auto runtime = make_runtime(2);
+  const auto runtime = make_limited_runtime(2);
   for (const char* name : {"mixtral", "qwen2-dense"}) {
-    const std::string path = golden(name).write(folder / "model.gguf");
+    const std::string path = golden_rewrite(name).write(folder / "model.gguf");
     ModelFile file = std::move(*ModelFile::open(path));
     std::filesystem::resize_file(path, std::filesystem::file_size(path) / 8);
     if (file.spec().is_moe()) {
@@ -345,7 +345,7 @@ TEST(Parameters, OfADenseModelWithATiedHeadByHand) {
 
 TEST(Parameters, ExpertsInTensorsOfTheirOwnCountTheSame) {
   const TemporaryFolder folder;
-  GgufRewrite split = golden("mixtral");
+  GgufRewrite split = golden_rewrite("mixtral");
   split.split_experts();
   const ModelFile file = std::move(*ModelFile::open(split.write(folder / "model.gguf")));
   const ParameterCounts ours = count_parameters(file);

@@ -15,8 +15,8 @@ namespace soli {
 namespace {
 
 /// A random matrix of a weight type, packed, with its exact values.
-struct TestMatrix {
-  TestMatrix(const kernels::WeightKernels& type, int64_t rows, int64_t cols, Rng& rng) {
+struct ExpertMatrix {
+  ExpertMatrix(const kernels::WeightKernels& type, int64_t rows, int64_t cols, Rng& rng) {
     packed = {.type = &type, .data = nullptr, .rows = rows, .cols = cols};
     storage.resize(static_cast<size_t>(packed.packed_bytes()));
     values.resize(static_cast<size_t>(rows * cols));
@@ -78,9 +78,9 @@ struct TestExpert {
     for (size_t i = 0; i < bias.size(); ++i) y[i] += static_cast<double>(bias[i]);
     return y;
   }
-  TestMatrix gate;
-  TestMatrix up;
-  TestMatrix down;
+  ExpertMatrix gate;
+  ExpertMatrix up;
+  ExpertMatrix down;
   std::vector<float> gate_bias, up_bias, down_bias;
 };
 

@@ -17,13 +17,13 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr EngineOptions kOptions = {.context_length = 128, .chunk_rows = 64, .max_logit_rows = 64};
+constexpr EngineOptions kPackedOptions = {.context_length = 128, .chunk_rows = 64, .max_logit_rows = 64};
 
 class PackedTiers : public testing::TestWithParam<const char*> {
  protected:
   PackedTiers() {
     const std::string plain = GoldenCase(GetParam()).model_path();
-    auto resident = LoadedEngine::create(plain, {.n_threads = 2}, kOptions);
+    auto resident = LoadedEngine::create(plain, {.n_threads = 2}, kPackedOptions);
     EXPECT_TRUE(resident) << resident.error().message;
     requests_ = eight_requests(resident->model->spec().vocab_size);
     expected_ = run_together(*resident->engine, requests_);
@@ -44,7 +44,7 @@ class PackedTiers : public testing::TestWithParam<const char*> {
     EXPECT_TRUE(file) << file.error().message;
     const ExpertSource source = std::move(*ExpertSource::create(*file, **kernels::select_kernels("")));
     const std::vector<int64_t> slots(source.forms().size(), slots_of_each);
-    auto loaded = LoadedEngine::create_tiered(path, {.n_threads = 2}, kOptions,
+    auto loaded = LoadedEngine::create_tiered(path, {.n_threads = 2}, kPackedOptions,
                                               {.slot_bytes = ExpertSlots::charged_bytes(source, slots),
                                                .prefetch = prefetch,
                                                .loader = {.depth = 4, .make_queue = faulty_queue(faults_)}});

@@ -14,7 +14,7 @@
 namespace soli {
 namespace {
 
-constexpr EngineOptions kOptions = {
+constexpr EngineOptions kTieredOptions = {
     .context_length = 320, .chunk_rows = 128, .max_logit_rows = 128, .activations = ActivationPrecision::kQ8};
 
 int64_t bytes_for(const ExpertSource& source, int64_t per_cent) {
@@ -36,13 +36,13 @@ std::vector<Request> long_requests(int64_t vocab_size) {
 class TieredModels : public testing::TestWithParam<const char*> {
  protected:
   TieredModels() : path_(GoldenCase(GetParam()).model_path()) {
-    auto loaded = LoadedEngine::create(path_, {.n_threads = 2}, kOptions);
+    auto loaded = LoadedEngine::create(path_, {.n_threads = 2}, kTieredOptions);
     EXPECT_TRUE(loaded) << loaded.error().message;
     resident_ = std::move(*loaded);
   }
 
   LoadedEngine tiered(const TieredExpertStore::Options& tiers, int64_t n_ahead) const {
-    auto loaded = LoadedEngine::create_tiered(path_, {.n_threads = 2}, kOptions, tiers, n_ahead);
+    auto loaded = LoadedEngine::create_tiered(path_, {.n_threads = 2}, kTieredOptions, tiers, n_ahead);
     EXPECT_TRUE(loaded) << loaded.error().message;
     return std::move(*loaded);
   }
@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(Goldens, TieredModels,
 // Field report 17: what a step still needs must not leave.
 TEST(TieredStore, FourSlotsServeABatchThatNeedsSix) {
   const std::string path = GoldenCase("olmoe").model_path();
-  auto resident = LoadedEngine::create(path, {.n_threads = 1}, kOptions);
+  auto resident = LoadedEngine::create(path, {.n_threads = 1}, kTieredOptions);
   ASSERT_TRUE(resident);
   const ExpertSource source = source_of(*resident->model);
   ASSERT_EQ(source.forms().size(), 1U);
@@ -165,7 +165,7 @@ TEST(TieredStore, FourSlotsServeABatchThatNeedsSix) {
   const auto expected = run_together(*resident->engine, requests);
   for (int64_t n_slots = 1; n_slots <= 8; ++n_slots) {
     const int64_t bytes = ExpertSlots::charged_bytes(source, std::vector<int64_t>{n_slots});
-    auto loaded = LoadedEngine::create_tiered(path, {.n_threads = 1}, kOptions, {.slot_bytes = bytes});
+    auto loaded = LoadedEngine::create_tiered(path, {.n_threads = 1}, kTieredOptions, {.slot_bytes = bytes});
     ASSERT_TRUE(loaded) << loaded.error().message;
     ASSERT_EQ(loaded->tiered->slots().total_capacity(), n_slots);
     const auto answers = run_together(*loaded->engine, requests);
@@ -175,10 +175,10 @@ TEST(TieredStore, FourSlotsServeABatchThatNeedsSix) {
 
 TEST(TieredStore, WarmsUpWithTheFirstThatFit) {
   const std::string path = GoldenCase("olmoe").model_path();
-  auto probe = LoadedEngine::create(path, {.n_threads = 1}, kOptions);
+  auto probe = LoadedEngine::create(path, {.n_threads = 1}, kTieredOptions);
   const ExpertSource source = source_of(*probe->model);
-  auto loaded =
-      LoadedEngine::create_tiered(path, {.n_threads = 2}, kOptions, {.slot_bytes = bytes_for(source, 60)});
+  auto loaded = LoadedEngine::create_tiered(path, {.n_threads = 2}, kTieredOptions,
+                                            {.slot_bytes = bytes_for(source, 60)});
   ASSERT_TRUE(loaded);
   std::vector<ExpertNumber> hottest;
   for (int64_t e = source.size(); e-- > 0;) hottest.push_back(static_cast<ExpertNumber>(e));
