@@ -52,6 +52,7 @@ const Plan& Scheduler::plan() {
   drop_closed();
   sharing_.trim();
   admit_queued();
+  preempted_.clear();
   do {
     choose_rows();
   } while (plan_.parts.empty() && relieve_starvation());
@@ -131,7 +132,7 @@ void Scheduler::choose_rows() {
   starved_ = nullptr;
   // Decoding first: a running stream keeps its pace while prompts are read.
   for (const auto& sequence : running_) {
-    if (sequence->n_pending() == 1) add_rows(*sequence, 1);
+    if (sequence->n_pending() == 1 && !was_preempted(*sequence)) add_rows(*sequence, 1);
   }
   const int64_t n_decode_rows = plan_.batch.n_rows();
   const int64_t end = n_decode_rows + pace_.rows_beside(n_decode_rows, limits_.chunk_rows - n_decode_rows);
@@ -147,7 +148,7 @@ std::vector<Sequence*> Scheduler::prompts_in_order() const {
   std::vector<std::pair<Place, Sequence*>> found;
   const std::lock_guard lock(queue_mutex_);
   for (const auto& sequence : running_) {
-    if (sequence->n_pending() <= 1) continue;
+    if (sequence->n_pending() <= 1 || was_preempted(*sequence)) continue;
     const Request& request = sequence->request;
     found.push_back(
         {{queue_.served(request.tenant), -int64_t{request.priority}, sequence->id}, sequence.get()});
@@ -156,6 +157,10 @@ std::vector<Sequence*> Scheduler::prompts_in_order() const {
   std::vector<Sequence*> sequences;
   for (const auto& [place, sequence] : found) sequences.push_back(sequence);
   return sequences;
+}
+
+bool Scheduler::was_preempted(const Sequence& sequence) const {
+  return std::find(preempted_.begin(), preempted_.end(), sequence.id) != preempted_.end();
 }
 
 bool Scheduler::waits_for_another(const Sequence& sequence) const {
@@ -244,8 +249,9 @@ void Scheduler::add_rows(Sequence& sequence, int64_t most) {
 
 /// When no sequence can go on for want of KV pages, the oldest that starves takes them from the youngest,
 /// which is computed again later. So the oldest always gains a position, and all end. One that starves with
-/// nobody else holding pages fails. False when there is nothing to relieve, or when the pages belong to older
-/// sequences whose clients have yet to read.
+/// nobody else holding pages fails. Who has lost its pages gets none in this plan: it may come before the
+/// starving one, by tenant or priority, and would take them back from the cache, without end. False when
+/// there is nothing to relieve, or when the pages belong to older sequences whose clients have yet to read.
 bool Scheduler::relieve_starvation() {
   if (starved_ == nullptr) return false;
   Sequence* youngest = nullptr;
@@ -261,6 +267,7 @@ bool Scheduler::relieve_starvation() {
   }
   if (youngest->id < starved_->id) return false;
   youngest->preempt();
+  preempted_.push_back(youngest->id);
   meter_.update([](EngineCounters& counters) { ++counters.n_preempted; });
   return true;
 }

@@ -94,6 +94,7 @@ class Scheduler {
   }
   void choose_rows();
   std::vector<Sequence*> prompts_in_order() const;
+  bool was_preempted(const Sequence& sequence) const;
   bool waits_for_another(const Sequence& sequence) const;
   void take_cached(Sequence& sequence);
   int64_t n_ready(const Sequence& sequence) const;
@@ -120,10 +121,11 @@ class Scheduler {
   PrefillPace pace_;
   std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission
   Plan plan_;
-  EngineTime planned_ = {};          // when plan() was called
-  int64_t n_logit_rows_ = 0;         // of the plan so far
-  Sequence* starved_ = nullptr;      // the oldest that got no row for want of a KV page
-  std::optional<Error> page_error_;  // why
+  EngineTime planned_ = {};           // when plan() was called
+  int64_t n_logit_rows_ = 0;          // of the plan so far
+  Sequence* starved_ = nullptr;       // the oldest that got no row for want of a KV page
+  std::optional<Error> page_error_;   // why
+  std::vector<RequestId> preempted_;  // in this plan
 };
 
 }  // namespace soli

@@ -54,6 +54,37 @@ TEST(Scheduling, PromptsOfTheLeastServedTenantAreReadFirst) {
   EXPECT_TRUE(has_begun(*short_one)) << "and not after 1,600 tokens of the other";
 }
 
+TEST(Scheduling, WhoLostItsPagesDoesNotTakeThemBackBeforeTheOneThatStarves) {
+  const EngineOptions options = {
+      .context_length = 256, .max_sequences = 2, .chunk_rows = 4, .max_kv_pages = 4};
+  const std::vector<Request> requests = {greedy(190, 1, 1, 0), greedy(40, 150, 1, 5)};
+  LoadedEngine loaded = load_olmoe(options);
+  Engine& engine = *loaded.engine;
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (const Request& request : requests) streams.push_back(engine.submit(request).value());
+  // Each holds two pages and needs a third: the prompt of the older, and the younger, which goes before it.
+  std::vector<std::vector<int32_t>> tokens(2);
+  const auto read = [&](size_t i) {
+    while (auto event = streams[i]->try_pop()) {
+      if (event->kind == StreamEvent::Kind::kToken) tokens[i].push_back(event->token);
+    }
+  };
+  while (engine.step()) {
+    for (const size_t i : {0, 1}) read(i);
+  }
+  EXPECT_EQ(engine.counters().finished(FinishReason::kMaxNewTokens), 2);
+  EXPECT_GT(engine.counters().n_preempted, 0);
+  EXPECT_LT(engine.counters().n_preempted, 10);
+  LoadedEngine alone = load_olmoe({.context_length = 256});
+  for (const size_t i : {0, 1}) {
+    streams[i] = alone.engine->submit(requests[i]).value();
+    const auto shared = tokens[i];
+    tokens[i].clear();
+    while (alone.engine->step()) read(i);
+    EXPECT_EQ(shared, tokens[i]);
+  }
+}
+
 TEST(Scheduling, PriorityDecidesWithinATenant) {
   LoadedEngine loaded = load_olmoe_to_schedule({.context_length = 64, .max_sequences = 1});
   Engine& engine = *loaded.engine;
