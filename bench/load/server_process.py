@@ -1,11 +1,15 @@
 """A `soli serve` of one's own, on a free port."""
 
+import ctypes
 import pathlib
 import re
 import signal
 import subprocess
 import threading
 import time
+
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
 
 START_S = 600  # a large model on a slow disk
 
@@ -14,7 +18,11 @@ class ServerProcess:
     def __init__(self, soli, arguments):
         self.command = [str(soli), "serve", *map(str, arguments), "--port", "0"]
         self.process = subprocess.Popen(
-            self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            self.command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL),  # nobody is left behind
         )
         self.lines = []  # of standard error
         self._changed = threading.Condition()

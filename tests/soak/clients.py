@@ -8,7 +8,7 @@ import client
 import hostile
 from work import EMBEDDING, KEYS
 
-PATIENCE_S = 300
+PATIENCE_S = 180  # no answer takes as long, or the server hangs
 RETRY_S = 0.1
 
 

@@ -143,8 +143,6 @@ class Soak:
         for kind, n in crowd.done.items():
             self.done[kind] = self.done.get(kind, 0) + n
         after = await self.rest(server, at_rest)
-        if after is None:
-            return
         for fault in faults_of(ledger, Counters(before, after)):
             self.fault(f"a round {'with' if may_leave else 'without'} leaving clients: {fault}")
         await asyncio.sleep(0.3)
@@ -165,11 +163,10 @@ class Soak:
             if not any(busy) and n_connections <= 1 and n_files <= at_rest + 1:
                 return values
             if time.monotonic() > deadline:
-                self.fault(
+                raise AssertionError(
                     f"{PATIENCE_S} s after the last client left there are {busy[0]:.0f} running and {busy[1]:.0f} "
                     f"waiting requests, {n_connections:.0f} connections, {n_files - at_rest} more open files"
                 )
-                return None
             await asyncio.sleep(0.05)
 
     def check_memory(self, samples, seconds, n_answers):
@@ -246,6 +243,8 @@ def main():
         soak = Soak(options, pathlib.Path(folder))
         try:
             asyncio.run(soak.run())
+        except (AssertionError, RuntimeError, OSError, client.ProtocolError) as error:
+            soak.fault(f"the soak ended early: {error}")
         finally:
             if soak.server is not None and soak.server.process.poll() is None:
                 soak.server.process.kill()
