@@ -58,7 +58,7 @@ TEST(Scheduling, WhoLostItsPagesDoesNotTakeThemBackBeforeTheOneThatStarves) {
   const EngineOptions options = {
       .context_length = 256, .max_sequences = 2, .chunk_rows = 4, .max_kv_pages = 4};
   const std::vector<Request> requests = {greedy(190, 1, 1, 0), greedy(40, 150, 1, 5)};
-  LoadedEngine loaded = load_olmoe(options);
+  LoadedEngine loaded = load_olmoe_to_schedule(options);
   Engine& engine = *loaded.engine;
   std::vector<std::shared_ptr<Stream>> streams;
   for (const Request& request : requests) streams.push_back(engine.submit(request).value());
@@ -75,7 +75,7 @@ TEST(Scheduling, WhoLostItsPagesDoesNotTakeThemBackBeforeTheOneThatStarves) {
   EXPECT_EQ(engine.counters().finished(FinishReason::kMaxNewTokens), 2);
   EXPECT_GT(engine.counters().n_preempted, 0);
   EXPECT_LT(engine.counters().n_preempted, 10);
-  LoadedEngine alone = load_olmoe({.context_length = 256});
+  LoadedEngine alone = load_olmoe_to_schedule({.context_length = 256});
   for (const size_t i : {0, 1}) {
     streams[i] = alone.engine->submit(requests[i]).value();
     const auto shared = tokens[i];
