@@ -111,9 +111,10 @@ def main():
         peers = {}
         if not options.no_peer:
             for kib in options.read_ahead.split(","):
-                peers[kib] = rate(run_peer(options, share_bytes, kib))
-        shown = ", ".join(f"{value:.3f} ({kib} KiB)" for kib, value in peers.items())
-        ratio = f"{rate(soli) / max(peers.values()):.1f}" if peers else ""
+                peers[kib] = run_peer(options, share_bytes, kib)
+        rates = {kib: rate(result) for kib, result in peers.items()}
+        shown = ", ".join(f"{value:.3f} ({kib} KiB)" for kib, value in rates.items())
+        ratio = f"{rate(soli) / max(rates.values()):.1f}" if rates else ""
         print(
             f"| {share} % | {rate(soli):.2f} | {100 * decode['expert_hit_rate']:.0f} % |"
             f" {decode['disk_bytes_per_step'] / 1e9:.3f} GB | {disk / 1e9:.2f} | {bound:.2f} |"
@@ -122,12 +123,17 @@ def main():
             flush=True,
         )
         if options.prompt:
-            prefill = soli["prefill"][0]
-            print(
-                f"  prompt of {options.prompt}: {prefill['tokens_per_s']['median']:.1f} tokens/s,"
-                f" {prefill['disk_bytes_per_prompt'] / 1e9:.2f} GB read",
-                flush=True,
-            )
+            print_prefill(options.prompt, soli, peers)
+
+
+def print_prefill(n_prompt, soli, peers):
+    prefill = soli["prefill"][0]
+    own = prefill["tokens_per_s"]["median"]
+    line = f"  prompt of {n_prompt}: {own:.1f} tokens/s, {prefill['disk_bytes_per_prompt'] / 1e9:.2f} GB read"
+    for kib, result in peers.items():
+        peer = result["prefill"][0]["tokens_per_s"]["median"]
+        line += f"; llama.cpp ({kib} KiB) {peer:.2f} tokens/s, {own / peer:.1f} times"
+    print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -48,9 +48,7 @@ Status check_lists(const Session& session, BenchOptions& options) {
   return {};
 }
 
-int64_t in_whole_pages(int64_t n_positions) {
-  return (n_positions + kKvPagePositions - 1) / kKvPagePositions * kKvPagePositions;
-}
+int64_t in_whole_pages(int64_t n_positions) { return KvPageTable::pages_for(n_positions) * kKvPagePositions; }
 
 int64_t positions_at_once(const BenchOptions& options) {
   int64_t most = 0;

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "base/utf8.h"
 #include "cli/workbench.h"
+#include "model/policy_text.h"
 
 namespace soli::cli {
 namespace {
@@ -105,11 +106,12 @@ std::string render_setup(Session& session, const BenchOptions& options) {
   const EngineOptions& engine = options.model.engine;
   return fmt::format(
       "{}, {}, {}; loaded in {:.2f} s\n"
-      "{}, {} threads{}, activations {}, keys and values {}\n",
+      "{}, {} threads{}, activations {}, keys and values {}\n"
+      "routing: {}\n",
       printable(gguf.path(), 400), session.spec().architecture, format_bytes(gguf.file_bytes()),
       session.load_seconds(), session.runtime().kernels().isa, session.runtime().team().size(),
       session.runtime().team().is_pinned() ? " (pinned)" : "", name_of(engine.activations),
-      name_of(engine.kv_type));
+      name_of(engine.kv_type), describe(session.policy()));
 }
 
 Json setup_json(Session& session, const BenchOptions& options) {
@@ -124,6 +126,7 @@ Json setup_json(Session& session, const BenchOptions& options) {
           {"pinned", session.runtime().team().is_pinned()},
           {"activations", name_of(engine.activations)},
           {"kv", name_of(engine.kv_type)},
+          {"policy", policy_json(session.policy())},
           {"load_s", session.load_seconds()}};
 }
 

@@ -28,8 +28,6 @@ std::vector<CachePolicyKind> policies_of(const BenchOptions& options) {
   return {kPolicies.begin(), kPolicies.end()};
 }
 
-double share(int64_t part, int64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
-
 SweepBound bound_of(const AccessTrace& trace, int64_t n_slots) {
   return {.n_slots = n_slots,
           .slot_share = share(n_slots, trace.n_layers() * trace.n_experts()),
@@ -87,10 +85,11 @@ class ModelSweep {
   Result<SweepPoint> measure(int64_t slot_bytes, CachePolicyKind policy) {
     SOLI_RETURN_IF_ERROR(store_.restart(slot_bytes, policy));
     SOLI_RETURN_IF_ERROR(session_.fill_slots());
-    SOLI_ASSIGN_OR_RETURN(
-        const std::shared_ptr<Stream> stream,
-        session_.engine().submit(
-            {.prompt = prompt_, .max_new_tokens = options_.generate, .sampling = {.temperature = 0}}));
+    SOLI_ASSIGN_OR_RETURN(const std::shared_ptr<Stream> stream,
+                          session_.engine().submit({.prompt = prompt_,
+                                                    .max_new_tokens = options_.generate,
+                                                    .sampling = {.temperature = 0},
+                                                    .policy = session_.policy()}));
     const auto close_if_interrupted = [&] {
       if (interrupt_.interrupted()) stream->close();
     };

@@ -19,8 +19,15 @@ struct Divergence {
   double top_agreement = 0;  // share of positions at which both have the same most likely token
 };
 
-/// KL(p || q) in nats, of the distributions that logits mean; double precision. Kullback, Leibler 1951.
-double kl_divergence(std::span<const float> p_logits, std::span<const float> q_logits);
+/// What a divergence is made of: of one text, or of several together.
+struct DivergenceSamples {
+  std::vector<double> kl;             // of the positions compared
+  std::vector<WindowLoss> by_window;  // sums of them
+  int64_t n_agreed = 0;               // positions with the same most likely token
+
+  DivergenceSamples& operator+=(const DivergenceSamples& other);
+  Divergence summarise() const;
+};
 
 /// The distributions of one run over the windows of a plan, and how those of a second one differ. Keeps the
 /// first ones in a temporary file: a vocabulary of floats per position.
@@ -34,7 +41,8 @@ class DivergenceMeter {
   /// The other's. Positions whose next token is not in the window may be left out of both.
   Status compare(size_t window, int64_t position, std::span<const float> logits);
 
-  Divergence result() const;
+  /// Of all that was compared since the last call; the reference stays.
+  DivergenceSamples take_samples();
 
  private:
   DivergenceMeter(ScratchFile file, const WindowPlan& plan, int64_t vocab_size);
@@ -42,11 +50,9 @@ class DivergenceMeter {
 
   ScratchFile file_;
   int64_t vocab_size_;
-  std::vector<int64_t> first_row_;     // [windows]
-  std::vector<float> reference_;       // [vocabulary]
-  std::vector<double> kl_;             // of the positions compared
-  std::vector<WindowLoss> by_window_;  // sums of them
-  int64_t n_agreed_ = 0;
+  std::vector<int64_t> first_row_;  // [windows]
+  std::vector<float> reference_;    // [vocabulary]
+  DivergenceSamples samples_;
 };
 
 }  // namespace soli::cli

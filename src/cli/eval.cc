@@ -1,264 +1,196 @@
-// soli eval: perplexity of a model on a text, and how far a lossy one is from itself.
+// soli eval: perplexity of a model on texts, and how far a lossy one is from itself.
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <limits>
 #include <memory>
 
-#include "base/units.h"
 #include "cli/command.h"
-#include "cli/divergence.h"
+#include "cli/eval_measure.h"
+#include "cli/eval_report.h"
+#include "cli/eval_sweep.h"
 #include "cli/flags.h"
-#include "cli/interrupt.h"
 #include "cli/output.h"
-#include "cli/perplexity.h"
-#include "cli/progress.h"
-#include "cli/session.h"
-#include "cli/text_input.h"
+#include "io/file_writer.h"
+#include "model/steering.h"
 
 namespace soli::cli {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr int64_t kMinWindow = 2;  // a token, and one before it or BOS
-
-struct EvalOptions {
-  ModelOptions model;
-  std::string text_file;
-  int64_t window = 0;  // 0: the context
-  int64_t max_tokens = 0;
-  int64_t n_parallel = 4;
-  bool against_exact = false;
-  bool json = false;
-};
-
 // Rows of a step that bring their whole distribution: what is delivered and not yet looked at stays small.
 constexpr int64_t kRowsOfDistributions = 8;
 
-struct EvalResult {
-  Perplexity perplexity;
-  int64_t window = 0;
-  double seconds = 0;
-  bool complete = false;
-  std::optional<int64_t> bytes_read = {};  // of experts, where not all are in memory
-
-  double tokens_per_second() const {
-    return seconds > 0 ? static_cast<double>(perplexity.n_tokens) / seconds : 0;
+template <typename Figures>
+Json domains_json(const std::vector<OfDomain<Figures>>& domains) {
+  Json json = Json::array();
+  for (const auto& [name, figures] : domains) {
+    Json domain = {{"name", name}};
+    domain.update(to_json(figures));
+    json.push_back(std::move(domain));
   }
-};
-
-Result<WindowPlan> plan_windows(const EvalOptions& options, Session& session, int64_t window) {
-  SOLI_ASSIGN_OR_RETURN(const std::string text, read_text(options.text_file, kMaxEvaluatedBytes));
-  SOLI_ASSIGN_OR_RETURN(const Tokenizer* const tokenizer, session.tokenizer());
-  SOLI_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer->encode(text, {.add_special = false}));
-  const auto limit = static_cast<size_t>(options.max_tokens);
-  if (limit > 0 && tokens.size() > limit) tokens.resize(limit);
-  const std::optional<int32_t> bos = tokenizer->adds_bos() ? tokenizer->bos() : std::nullopt;
-  WindowPlan plan = cut_into_windows(tokens, bos, window);
-  if (plan.n_scored == 0) {
-    return fail(ErrorKind::kInvalidArgument, "{}: has {} tokens; at least {} are needed to score one",
-                options.text_file, tokens.size(), bos ? 1 : 2);
-  }
-  return plan;
-}
-
-using OnLogits = decltype(Evaluation::on_logits);
-
-int64_t bytes_read(Session& session) {
-  return session.tiered() == nullptr ? 0 : sum(session.tiered()->counters()).bytes_read();
-}
-
-Result<EvalResult> measure(const EvalOptions& options, Session& session, const WindowPlan& plan,
-                           const std::string& label, const OnLogits& on_logits = {}) {
-  using Clock = std::chrono::steady_clock;
-  const InterruptGuard interrupt(InterruptGuard::Second::kEndsProcess);
-  ProgressLine progress(label);
-  const Clock::time_point begin = Clock::now();
-  const int64_t bytes_before = bytes_read(session);
-  const auto on_progress = [&](int64_t n_scored, const std::vector<WindowLoss>& done) {
-    const std::string so_far =
-        done.empty() ? "" : fmt::format("perplexity so far {:.3f}", combine(done).perplexity());
-    progress.show(n_scored, plan.n_scored, so_far);
-    return !interrupt.interrupted();
-  };
-  SOLI_ASSIGN_OR_RETURN(const std::vector<WindowLoss> losses,
-                        evaluate(session.engine(), plan, {options.n_parallel, on_progress, on_logits}));
-  EvalResult result = {.perplexity = combine(losses),
-                       .seconds = std::chrono::duration<double>(Clock::now() - begin).count(),
-                       .complete = losses.size() == plan.windows.size()};
-  if (session.tiered() != nullptr) result.bytes_read = bytes_read(session) - bytes_before;
-  return result;
-}
-
-using Json = nlohmann::ordered_json;
-
-Json json_of(const EvalResult& result) {
-  const Perplexity& perplexity = result.perplexity;
-  const auto optional = [](const auto& value) { return value ? Json(*value) : Json(); };
-  Json json = {{"tokens", perplexity.n_tokens},
-               {"windows", perplexity.n_windows},
-               {"window", result.window},
-               {"complete", result.complete},
-               {"nats_per_token", perplexity.nats_per_token},
-               {"nats_per_token_error", optional(perplexity.nats_error)},
-               {"perplexity", perplexity.perplexity()},
-               {"perplexity_error", optional(perplexity.perplexity_error())},
-               {"seconds", result.seconds},
-               {"tokens_per_second", result.tokens_per_second()}};
-  if (result.bytes_read) json["expert_bytes_read"] = *result.bytes_read;
   return json;
 }
 
-Json json_of(const EvalOptions& options, Session& session, const EvalResult& result) {
-  Json json = {{"model", options.model.path}, {"text", options.text_file}};
-  json.update(json_of(result));
-  json["act"] = name_of(session.options().engine.activations);
-  json["kv"] = name_of(session.options().engine.kv_type);
-  json["memory"] = to_json(session.plan(), session.options().memory);
-  json["peak_resident_bytes"] = peak_resident_bytes();
-  return json;
-}
-
-void print_text(const EvalResult& result) {
-  const Perplexity& perplexity = result.perplexity;
-  const auto error = [](const std::optional<double>& value) {
-    return value ? fmt::format(" +- {:.4f}", *value) : std::string();
-  };
-  print("perplexity      {:.4f}{}\n", perplexity.perplexity(), error(perplexity.perplexity_error()));
-  print("nats per token  {:.4f}{}\n", perplexity.nats_per_token, error(perplexity.nats_error));
-  print("tokens          {} in {} windows of {} positions{}\n", perplexity.n_tokens, perplexity.n_windows,
-        result.window, result.complete ? "" : ", interrupted");
-  print("speed           {:.1f} tokens/s ({:.1f} s)\n", result.tokens_per_second(), result.seconds);
-  if (result.bytes_read && perplexity.n_tokens > 0) {
-    print("experts read    {} per token\n", format_bytes(*result.bytes_read / perplexity.n_tokens));
-  }
-  if (!perplexity.nats_error) print("one window only: no standard error\n");
-}
-
-/// The same windows, first exactly and then as the options say.
-struct Comparison {
-  EvalResult exact;
-  EvalResult lossy;
-  Divergence divergence;
-  double moved_share = 0;  // of the calls of experts, to another expert than the model's choice
-  double twin_share = 0;   // of the experts of a step that were computed by twins
-};
-
-double share(int64_t part, int64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
-/// The expert memory is as warm for the second run as the first one left it.
-Result<Comparison> compare_with_exact(const EvalOptions& options, Session& session, const WindowPlan& plan) {
-  SOLI_ASSIGN_OR_RETURN(DivergenceMeter meter, DivergenceMeter::create(plan, session.spec().vocab_size));
-  Comparison comparison;
-  session.set_exact(true);
-  SOLI_ASSIGN_OR_RETURN(comparison.exact,
-                        measure(options, session, plan, "exact",
-                                [&](size_t window, int64_t position, std::span<const float> logits) {
-                                  return meter.set_reference(window, position, logits);
-                                }));
-  if (!comparison.exact.complete) return comparison;
-  session.set_exact(false);
-  const CacheCounters before = sum(session.tiered()->counters());
-  const CacheAwareRouter* const router = session.cache_aware_router();
-  const int64_t calls_before = router == nullptr ? 0 : router->n_calls();
-  SOLI_ASSIGN_OR_RETURN(comparison.lossy,
-                        measure(options, session, plan, "lossy",
-                                [&](size_t window, int64_t position, std::span<const float> logits) {
-                                  return meter.compare(window, position, logits);
-                                }));
-  comparison.divergence = meter.result();
-  const CacheCounters used = sum(session.tiered()->counters()) - before;
-  comparison.twin_share = share(used.twin_uses, used.calls());
-  if (router != nullptr) comparison.moved_share = share(router->n_moved(), router->n_calls() - calls_before);
-  return comparison;
-}
-
-Json json_of(const Divergence& divergence) {
-  return {{"positions", divergence.n_positions},       {"mean_kl", divergence.mean_kl},
-          {"mean_kl_error", divergence.mean_kl_error}, {"p99_kl", divergence.p99_kl},
-          {"largest_kl", divergence.largest_kl},       {"top_agreement", divergence.top_agreement}};
-}
-
-void print_text(const Comparison& comparison) {
-  print("exact\n");
-  print_text(comparison.exact);
-  print("\nlossy\n");
-  print_text(comparison.lossy);
-  const Divergence& divergence = comparison.divergence;
-  print("\nKL(exact || lossy), nats: mean {:.5f} +- {:.5f}, 99th percentile {:.4f}, largest {:.4f}\n",
-        divergence.mean_kl, divergence.mean_kl_error, divergence.p99_kl, divergence.largest_kl);
-  print("the most likely token is the same at {:.2f} % of {} positions\n", 100 * divergence.top_agreement,
-        divergence.n_positions);
-  print(
-      "{:.2f} % of the calls went to another expert than the model's choice; {:.2f} % of the experts of a "
-      "step were twins\n",
-      100 * comparison.moved_share, 100 * comparison.twin_share);
-}
-
-Result<int> report_comparison(const EvalOptions& options, Session& session, const WindowPlan& plan,
-                              int64_t window) {
-  if (session.tiered() == nullptr || !options.model.memory.lossy()) {
-    return fail(
-        ErrorKind::kInvalidArgument,
-        "--against exact: this is exact already; --prefer-cached or --twin make it lossy where --memory "
-        "is too small for all experts");
-  }
-  SOLI_ASSIGN_OR_RETURN(Comparison comparison, compare_with_exact(options, session, plan));
-  comparison.exact.window = comparison.lossy.window = window;
-  if (comparison.divergence.n_positions == 0) {
-    print_note("soli: interrupted before anything could be compared\n");
-    return kExitInterrupted;
-  }
+template <typename Figures>
+void report(const EvalOptions& options, Session& session, const Figures& total,
+            const std::vector<OfDomain<Figures>>& domains) {
   if (options.json) {
-    Json json = json_of(options, session, comparison.lossy);
-    json["exact"] = json_of(comparison.exact);
-    json["divergence"] = json_of(comparison.divergence);
-    json["moved_share"] = comparison.moved_share;
-    json["twin_share"] = comparison.twin_share;
+    Json json = eval_setup_json(options, session, session.policy());
+    json.update(to_json(total));
+    if (!options.folder.empty()) json["domains"] = domains_json(domains);
     print_json(json);
-  } else {
-    print_text(comparison);
+    return;
   }
-  return comparison.lossy.complete ? kExitDone : kExitInterrupted;
+  print("{}", render_text(total));
+  if (!options.folder.empty()) print("{}", render_text(domains));
 }
 
-Result<int> report_perplexity(const EvalOptions& options, Session& session, const WindowPlan& plan,
-                              int64_t window) {
-  SOLI_ASSIGN_OR_RETURN(EvalResult result, measure(options, session, plan, "evaluating"));
-  result.window = window;
-  if (result.perplexity.n_windows == 0) {
+Result<int> eval_perplexity(const EvalOptions& options, Session& session, EvalRuns& runs,
+                            const std::vector<EvalText>& texts) {
+  EvalResult total;
+  std::vector<OfDomain<EvalResult>> domains;
+  for (const EvalText& text : texts) {
+    const std::string label = options.folder.empty() ? "evaluating" : text.name;
+    SOLI_ASSIGN_OR_RETURN(EvalResult result, runs.measure(text, session.policy(), label));
+    total += result;
+    domains.push_back({text.name, std::move(result)});
+    if (!total.complete) break;
+  }
+  if (total.losses.empty()) {
     print_note("soli: interrupted before the first window was done\n");
     return kExitInterrupted;
   }
-  if (options.json) {
-    print_json(json_of(options, session, result));
-  } else {
-    print_text(result);
-  }
-  return result.complete ? kExitDone : kExitInterrupted;
+  report(options, session, total, domains);
+  return total.complete ? kExitDone : kExitInterrupted;
 }
 
-Result<int> run_eval(const EvalOptions& options) {
-  SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
-  const int64_t window = options.window > 0 ? options.window : session->context_length();
+Result<int> eval_against_exact(const EvalOptions& options, Session& session, EvalRuns& runs,
+                               const std::vector<EvalText>& texts) {
+  Comparison total;
+  std::vector<OfDomain<Comparison>> domains;
+  for (const EvalText& text : texts) {
+    SOLI_ASSIGN_OR_RETURN(std::vector<Comparison> compared, runs.compare(text, {session.policy()}));
+    total += compared.front();
+    domains.push_back({text.name, std::move(compared.front())});
+    if (!total.exact.complete || !total.lossy.complete) break;
+  }
+  if (total.divergence.kl.empty()) {
+    print_note("soli: interrupted before anything could be compared\n");
+    return kExitInterrupted;
+  }
+  report(options, session, total, domains);
+  return total.exact.complete && total.lossy.complete ? kExitDone : kExitInterrupted;
+}
+
+Result<int> report_sweep(const EvalOptions& options, Session& session, std::vector<EvalSweepPoint> points,
+                         bool is_complete) {
+  std::erase_if(points, [](const EvalSweepPoint& point) { return point.figures.divergence.kl.empty(); });
+  if (points.empty()) {
+    print_note("soli: interrupted before anything could be compared\n");
+    return kExitInterrupted;
+  }
+  mark_front(points);
+  const Plot plot = plot_of(options.sweep, points);
+  if (options.json) {
+    Json json = eval_setup_json(options, session, session.policy());
+    json["sweep"] = options.sweep;
+    json["complete"] = is_complete;
+    json["exact"] = to_json(points.front().figures.exact);
+    json["points"] = to_json(points);
+    print_json(json);
+  } else {
+    print("{}\n{}", render_text(options.sweep, points), render_text(plot));
+  }
+  if (!options.svg.empty()) {
+    const std::string svg = render_svg({plot});
+    SOLI_RETURN_IF_ERROR(write_file(options.svg, std::as_bytes(std::span(svg))));
+  }
+  return is_complete ? kExitDone : kExitInterrupted;
+}
+
+Result<int> eval_sweep(const EvalOptions& options, Session& session, EvalRuns& runs,
+                       const std::vector<EvalText>& texts, const std::vector<SweepValue>& values) {
+  std::vector<RoutingPolicy> policies;
+  std::vector<EvalSweepPoint> points;
+  for (const SweepValue& value : values) {
+    policies.push_back(value.policy);
+    points.push_back({.value = value.value, .policy = value.policy, .figures = {}, .domains = {}});
+  }
+  bool is_complete = true;
+  for (const EvalText& text : texts) {
+    SOLI_ASSIGN_OR_RETURN(std::vector<Comparison> compared, runs.compare(text, policies));
+    for (size_t i = 0; i < compared.size(); ++i) {
+      is_complete = is_complete && compared[i].exact.complete && compared[i].lossy.complete;
+      points[i].figures += compared[i];
+      points[i].domains.push_back({text.name, std::move(compared[i])});
+    }
+    if (!is_complete) break;
+  }
+  return report_sweep(options, session, std::move(points), is_complete);
+}
+
+Status check_window(const EvalOptions& options, const Session& session, int64_t window) {
   if (window < kMinWindow) {
     return fail(ErrorKind::kInvalidArgument,
                 "a window of {} position scores nothing: at least {} are needed (--window, -c)", window,
                 kMinWindow);
   }
-  if (window > session->context_length()) {
-    return fail(ErrorKind::kInvalidArgument, "--window {}: the context has room for {}", window,
-                session->context_length());
+  if (window > session.context_length()) {
+    return fail(ErrorKind::kInvalidArgument, "--window {}: the context has room for {}", options.window,
+                session.context_length());
   }
-  SOLI_ASSIGN_OR_RETURN(const WindowPlan plan, plan_windows(options, *session, window));
+  return {};
+}
+
+/// The policies of a sweep; none without one. The engine gets room for them.
+Result<std::vector<SweepValue>> read_sweep(const EvalOptions& options, const Session& session,
+                                           EngineOptions& engine) {
+  std::vector<SweepValue> values;
+  if (options.sweep.empty()) return values;
+  SOLI_ASSIGN_OR_RETURN(values, parse_sweep(options.sweep, session.policy()));
+  for (const SweepValue& value : values) {
+    const ModelSpec& spec = session.spec();
+    const auto steering = Steering::create(value.policy, spec, spec.router.n_reachable());
+    if (!steering) return in_context(fmt::format("--sweep {}", options.sweep), steering.error());
+    make_room_for(value.policy, engine);
+  }
+  if (!options.svg.empty()) {
+    SOLI_RETURN_IF_ERROR(check_is_not_the_model(options.svg, session.file().gguf()));
+    SOLI_RETURN_IF_ERROR(FileWriter::check(options.svg));
+  }
+  return values;
+}
+
+Status check_is_lossy(const EvalOptions& options, const Session& session) {
+  const bool is_lossy = session.plan().tiers && options.model.memory.lossy();
+  if (!options.against_exact || is_lossy || !session.policy().is_exact()) return {};
+  return fail(
+      ErrorKind::kInvalidArgument,
+      "--against exact: this is exact already; --policy and --steer make it lossy, or --prefer-cached "
+      "and --twin where --memory is too small for all experts");
+}
+
+Result<int> run_eval(const EvalOptions& options) {
+  SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
+  const int64_t window = options.window > 0 ? options.window : session->context_length();
+  SOLI_RETURN_IF_ERROR(check_window(options, *session, window));
   EngineOptions engine = options.model.engine;
+  SOLI_ASSIGN_OR_RETURN(const std::vector<SweepValue> values, read_sweep(options, *session, engine));
+  SOLI_ASSIGN_OR_RETURN(const std::vector<EvalText> texts, read_eval_texts(options, *session, window));
   engine.max_sequences = options.n_parallel;
-  if (options.against_exact) engine.max_logit_rows = kRowsOfDistributions;
-  const int64_t n_together = std::min(options.n_parallel, static_cast<int64_t>(plan.windows.size()));
-  const int64_t page_rounded = (window + kKvPagePositions - 1) / kKvPagePositions * kKvPagePositions;
+  if (options.against_exact || !values.empty()) engine.max_logit_rows = kRowsOfDistributions;
+  int64_t n_together = 0;
+  for (const EvalText& text : texts)
+    n_together = std::max(n_together, static_cast<int64_t>(text.plan.windows.size()));
+  n_together = std::min(n_together, options.n_parallel);
+  const int64_t page_rounded = KvPageTable::pages_for(window) * kKvPagePositions;
   SOLI_RETURN_IF_ERROR(session->load(engine, n_together * page_rounded));
-  return options.against_exact ? report_comparison(options, *session, plan, window)
-                               : report_perplexity(options, *session, plan, window);
+  SOLI_RETURN_IF_ERROR(check_is_lossy(options, *session));
+  EvalRuns runs(options, *session, window);
+  if (!values.empty()) return eval_sweep(options, *session, runs, texts, values);
+  return options.against_exact ? eval_against_exact(options, *session, runs, texts)
+                               : eval_perplexity(options, *session, runs, texts);
 }
 
 }  // namespace
@@ -267,17 +199,31 @@ Command add_eval(CLI::App& program) {
   CLI::App* const app = program.add_subcommand("eval", "Measure the perplexity of a model on a text");
   const auto options = std::make_shared<EvalOptions>();
   add_model_options(*app, options->model);
-  add_path(*app, "--text", options->text_file, "The text")->required();
+  CLI::Option* const text = add_path(*app, "--text", options->text_file, "The text");
+  CLI::Option* const folder =
+      add_path(*app, "--data", options->folder, "A folder of texts NAME.txt, one for each domain")
+          ->type_name("DIR")
+          ->excludes(text);
   add_integer(*app, "--window", options->window, {0, kMaxContextLength},
               "Positions of a window, BOS included; 0: the context");
   add_integer(*app, "--max-tokens", options->max_tokens, {0, std::numeric_limits<int64_t>::max()},
-              "Evaluate the first N tokens only; 0: all");
+              "Evaluate the first N tokens of a text only; 0: all");
   add_integer(*app, "--parallel", options->n_parallel, {1, 256}, "Windows that share a step");
-  add_choice<bool>(
+  CLI::Option* const against = add_choice<bool>(
       *app, "--against", options->against_exact, {{"none", false}, {"exact", true}},
-      "exact: measure twice, first without --prefer-cached and --twin, and tell how far apart the "
-      "two are; -b 1 reads the text token by token, as an answer is written");
+      "exact: measure twice, first without --policy, --steer, --prefer-cached and --twin, and tell how far "
+      "apart the two are; -b 1 reads the text token by token, as an answer is written");
+  CLI::Option* const sweep =
+      app->add_option("--sweep", options->sweep,
+                      "Measure against the exact answer for some values of a control of the routing policy, "
+                      "such as k=1..8 or temperature=0.5,1,2")
+          ->type_name("KEY=VALUES")
+          ->excludes(against);
+  add_path(*app, "--svg", options->svg, "Draw the sweep into a file")->needs(sweep);
   app->add_flag("--json", options->json, "Print one JSON object");
+  app->callback([text, folder] {
+    if (text->empty() && folder->empty()) throw CLI::RequiredError("--text FILE or --data DIR");
+  });
   app->footer(
       "The text is cut into windows that are scored by themselves, each after BOS where the model wants one; "
       "the first\n"
@@ -285,6 +231,8 @@ Command add_eval(CLI::App& program) {
       "Examples:\n"
       "  soli eval model.gguf --text book.txt\n"
       "  soli eval model.gguf --text book.txt --window 512 --max-tokens 20000 --json\n"
+      "  soli eval model.gguf --data texts --policy frugal.toml --against exact\n"
+      "  soli eval model.gguf --text book.txt --sweep k=1..8 --svg price.svg\n"
       "  soli eval model.gguf --text book.txt --memory 9GiB --prefer-cached 1.5 --against exact --parallel 1 "
       "-b 1");
   return {app, [options] { return run_eval(*options); }};

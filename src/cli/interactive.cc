@@ -111,7 +111,7 @@ Status Interactive::answer(const std::string& line) {
   SOLI_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, with_line(line));
   recorder_.clear();
   const InterruptGuard interrupt(InterruptGuard::Second::kIsIgnored);
-  Request request = make_request(options_, *tokenizer_, tokens);
+  Request request = make_request(options_, session_.policy(), *tokenizer_, tokens);
   request.sampling.seed += static_cast<uint64_t>(n_answers_++);  // else every answer would draw alike
   SOLI_ASSIGN_OR_RETURN(Generation generation,
                         generate(session_.engine(), *tokenizer_, std::move(request), interrupt,

@@ -34,8 +34,9 @@ Status for_each_event(Engine& engine, Request request, FunctionRef<Status(const 
   }
 }
 
-Request make_request(const LogitsOptions& options) {
+Request make_request(const LogitsOptions& options, const RoutingPolicy& policy) {
   Request request;
+  request.policy = policy;
   request.prompt = options.tokens;
   request.max_new_tokens = options.n_greedy;
   request.sampling.temperature = 0;  // no end tokens: they do not stop it
@@ -73,14 +74,14 @@ Result<int> run_logits(const LogitsOptions& options) {
   SOLI_RETURN_IF_ERROR(session->load(engine, static_cast<int64_t>(options.tokens.size()) + options.n_greedy));
 
   std::vector<int32_t> greedy;
-  SOLI_RETURN_IF_ERROR(
-      for_each_event(session->engine(), make_request(options), [&](const StreamEvent& event) -> Status {
-        // Little endian, like this machine.
-        if (event.kind == StreamEvent::Kind::kPromptToken)
-          return out->append(std::as_bytes(std::span(event.logits)));
-        greedy.push_back(event.token);
-        return {};
-      }));
+  SOLI_RETURN_IF_ERROR(for_each_event(session->engine(), make_request(options, session->policy()),
+                                      [&](const StreamEvent& event) -> Status {
+                                        // Little endian, like this machine.
+                                        if (event.kind == StreamEvent::Kind::kPromptToken)
+                                          return out->append(std::as_bytes(std::span(event.logits)));
+                                        greedy.push_back(event.token);
+                                        return {};
+                                      }));
   if (out) SOLI_RETURN_IF_ERROR(out->commit());
   if (options.n_greedy > 0) cli::print("{}\n", fmt::join(greedy, " "));
   return kExitDone;

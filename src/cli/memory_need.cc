@@ -56,7 +56,7 @@ Result<MemoryNeed> count_memory_need(const ModelFile& file, Runtime& runtime, co
   const Workspace::Limits limits = options.workspace_limits();
   SOLI_ASSIGN_OR_RETURN(const WeightBytes weights, count_weight_bytes(file, runtime));
   const int64_t page_bytes = KvPagePool::charged_bytes(options.page_shape(spec));
-  const int64_t n_pages = (n_positions + kKvPagePositions - 1) / kKvPagePositions;
+  const int64_t n_pages = KvPageTable::pages_for(n_positions);
   const bool groups = options.group_requests && spec.is_moe();
   return MemoryNeed{.shared_weights = weights.shared,
                     .experts = weights.experts,

@@ -32,6 +32,7 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
       "the weight types that have integer kernels");
   add_choice<KvType>(app, "--kv", options.engine.kv_type, {{"f32", KvType::kF32}, {"f16", KvType::kF16}},
                      "Precision of stored keys and values");
+  add_policy_options(app, options.policy);
   add_memory_options(app, options.memory);
 }
 

@@ -50,6 +50,7 @@ Request make_request(const std::vector<int32_t>& window, const Evaluation& evalu
   Request request;
   request.prompt = window;
   request.max_new_tokens = 0;
+  request.policy = evaluation.policy;
   request.prompt_detail = evaluation.on_logits ? Detail::kLogits : Detail::kLogprob;
   return request;
 }

@@ -47,6 +47,7 @@ struct Evaluation {
   std::function<bool(int64_t n_scored, const std::vector<WindowLoss>& done)> on_progress;
   /// Where set, gets the logits after each position whose next token is scored.
   std::function<Status(size_t window, int64_t position, std::span<const float> logits)> on_logits = {};
+  RoutingPolicy policy = {};
 };
 
 /// Runs all windows through the engine. When it is stopped, the losses of the finished windows are returned.

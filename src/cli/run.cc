@@ -53,23 +53,6 @@ Result<std::vector<int32_t>> encode_prompt(Session& session, const RunOptions& o
   return tokens;
 }
 
-/// Says so where the request will not run as the model was trained.
-Status check_policy(const ModelSpec& spec, int64_t experts_per_token) {
-  if (experts_per_token == 0) return {};
-  if (!spec.is_moe()) {
-    return fail(ErrorKind::kInvalidArgument, "--experts-per-token {}: this is a dense model",
-                experts_per_token);
-  }
-  if (experts_per_token > spec.router.n_reachable()) {
-    return fail(ErrorKind::kInvalidArgument,
-                "--experts-per-token {}: a token can choose among {} of the {} experts per layer",
-                experts_per_token, spec.router.n_reachable(), spec.router.n_experts);
-  }
-  print_note("soli: --experts-per-token {} is lossy: the model was trained with {}\n", experts_per_token,
-             spec.router.experts_per_token);
-  return {};
-}
-
 /// Files are written after the text, which should not be made for nothing.
 Status check_output_files(const RunOptions& options, const Session& session) {
   for (const std::string& path :
@@ -82,12 +65,10 @@ Status check_output_files(const RunOptions& options, const Session& session) {
 }
 
 /// Loads for one sequence of so many positions, of which so many may be read at once.
-Status load(Session& session, const RunOptions& options, int64_t n_positions, int64_t longest_prompt,
-            RouterObserver* observer) {
+Status load(Session& session, int64_t n_positions, int64_t longest_prompt, RouterObserver* observer) {
   EngineOptions engine = session.options().engine;
   engine.max_sequences = 1;
   engine.max_logit_rows = 1;
-  engine.max_experts_per_token = options.experts_per_token;
   engine.hooks.observer = observer;
   return session.load(engine, n_positions, longest_prompt);
 }
@@ -102,21 +83,20 @@ Result<int> run_once(const RunOptions& options, const std::string& text) {
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
   SOLI_RETURN_IF_ERROR(check_output_files(options, *session));
   SOLI_ASSIGN_OR_RETURN(std::vector<int32_t> prompt, encode_prompt(*session, options, text));
-  SOLI_RETURN_IF_ERROR(check_policy(session->spec(), options.experts_per_token));
   std::optional<ActivationRecorder> recorder;
   if (options.wants_routing()) recorder.emplace();
   const auto n_prompt = static_cast<int64_t>(prompt.size());
   const int64_t n_positions = positions_needed(*session, options, n_prompt);
-  SOLI_RETURN_IF_ERROR(load(*session, options, n_positions, n_prompt, recorder ? &*recorder : nullptr));
+  SOLI_RETURN_IF_ERROR(load(*session, n_positions, n_prompt, recorder ? &*recorder : nullptr));
 
   const InterruptGuard interrupt(InterruptGuard::Second::kEndsProcess);
   SOLI_ASSIGN_OR_RETURN(const Tokenizer* const tokenizer, session->tokenizer());
-  SOLI_ASSIGN_OR_RETURN(
-      const Generation generation,
-      generate(session->engine(), *tokenizer, make_request(options, *tokenizer, std::move(prompt)), interrupt,
-               [&](std::string_view piece) {
-                 if (!options.json) write_text(piece);
-               }));
+  SOLI_ASSIGN_OR_RETURN(const Generation generation,
+                        generate(session->engine(), *tokenizer,
+                                 make_request(options, session->policy(), *tokenizer, std::move(prompt)),
+                                 interrupt, [&](std::string_view piece) {
+                                   if (!options.json) write_text(piece);
+                                 }));
   if (!options.json) write_text("\n");
   SOLI_RETURN_IF_ERROR(flush_output());
 
@@ -144,10 +124,9 @@ Result<int> run_interactive(const RunOptions& options) {
   if (options.wants_chat() || (is_possible && !options.no_template)) {
     SOLI_ASSIGN_OR_RETURN(chat, Chat::create(*session, options));
   }
-  SOLI_RETURN_IF_ERROR(check_policy(session->spec(), options.experts_per_token));
   ActivationRecorder recorder;
   const int64_t context = session->context_length();
-  SOLI_RETURN_IF_ERROR(load(*session, options, context, context, &recorder));
+  SOLI_RETURN_IF_ERROR(load(*session, context, context, &recorder));
   SOLI_ASSIGN_OR_RETURN(const int status, Interactive(*session, options, recorder, std::move(chat)).run());
   SOLI_RETURN_IF_ERROR(session->save_records());
   return status;
@@ -180,6 +159,7 @@ Command add_run(CLI::App& program) {
       "  soli run model.gguf -f prompt.txt --temp 0 --json\n"
       "  soli run model.gguf -p \"Why is the sea salty?\" --chat --system \"Answer in one sentence.\"\n"
       "  soli run model.gguf -p \"The sea\" -n 32 --routing --routing-json choices.json\n"
+      "  soli run model.gguf -p \"The sea\" --steer k=4 --steer temperature=0.7\n"
       "  soli run model.gguf --memory 12GiB -c 4096\n"
       "  soli run larger-than-memory.gguf -p \"The sea\" -n 64 --memory 10GiB --memory-report");
   return {app, [options] { return run(*options); }};

@@ -57,7 +57,7 @@ void add_sampling_options(CLI::App& app, RunOptions& options) {
 }
 
 void add_routing_options(CLI::App& app, RunOptions& options) {
-  add_integer(app, "--experts-per-token", options.experts_per_token, {0, kMaxExperts},
+  add_integer(app, "--experts-per-token", options.model.policy.experts_per_token, {0, kMaxExperts},
               "Use N experts per token and layer (lossy); 0: as the model was trained");
   app.add_flag("--routing", options.routing, "Print the activation report after the text");
   add_path(app, "--routing-json", options.routing_json,
@@ -89,14 +89,15 @@ int64_t random_seed() {
   return static_cast<int64_t>(bits >> 1);
 }
 
-Request make_request(const RunOptions& options, const Tokenizer& tokenizer, std::vector<int32_t> prompt) {
+Request make_request(const RunOptions& options, const RoutingPolicy& policy, const Tokenizer& tokenizer,
+                     std::vector<int32_t> prompt) {
   Request request;
   request.prompt = std::move(prompt);
   request.max_new_tokens = options.max_new_tokens;
   if (!options.ignore_eos) request.end_tokens = tokenizer.end_of_generation_ids();
   request.sampling = options.sampling;
   request.sampling.seed = static_cast<uint64_t>(options.seed);
-  request.policy.experts_per_token = options.experts_per_token;
+  request.policy = policy;
   return request;
 }
 

@@ -20,7 +20,6 @@ struct RunOptions {
   std::optional<std::string> prompt;
   std::string prompt_file;
   int64_t max_new_tokens = -1;
-  int64_t experts_per_token = 0;  // 0: the model's k
   SamplingParams sampling;
   int64_t seed = -1;  // -1: a random one
   bool ignore_eos = false;
@@ -44,7 +43,8 @@ void add_run_options(CLI::App& app, RunOptions& options);
 /// A seed from the system's source of randomness.
 int64_t random_seed();
 
-/// The request that the options ask for, for a prompt in tokens.
-Request make_request(const RunOptions& options, const Tokenizer& tokenizer, std::vector<int32_t> prompt);
+/// The request that the options ask for, with a policy, for a prompt in tokens.
+Request make_request(const RunOptions& options, const RoutingPolicy& policy, const Tokenizer& tokenizer,
+                     std::vector<int32_t> prompt);
 
 }  // namespace soli::cli

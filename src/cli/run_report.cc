@@ -2,6 +2,7 @@
 
 #include "base/units.h"
 #include "cli/precision.h"
+#include "model/policy_text.h"
 #include "observe/routing_json.h"
 
 namespace soli::cli {
@@ -33,7 +34,8 @@ Json effective_precisions(Session& session) {
 Json settings_json(Session& session, const RunOptions& options) {
   const EngineOptions& engine = session.options().engine;
   const RouterSpec& router = session.spec().router;
-  const bool fewer = options.experts_per_token > 0;
+  const RoutingPolicy& policy = session.policy();
+  const int64_t k = policy.experts_per_token > 0 ? policy.experts_per_token : router.experts_per_token;
   const Json chat_template = !options.wants_chat()           ? Json()
                              : options.template_file.empty() ? Json("model")
                                                              : Json(options.template_file);
@@ -50,8 +52,9 @@ Json settings_json(Session& session, const RunOptions& options) {
           {"activations_by_weight_type", effective_precisions(session)},
           {"kv", name_of(engine.kv_type)},
           {"memory_limit_bytes", session.plan().limit.bytes},
-          {"experts_per_token", fewer ? options.experts_per_token : router.experts_per_token},
-          {"lossy", fewer}};
+          {"experts_per_token", k},
+          {"policy", policy_json(policy)},
+          {"lossy", !policy.is_exact()}};
 }
 
 Json timings_json(const Session& session, const Generation& generation) {

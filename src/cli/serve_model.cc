@@ -15,8 +15,6 @@ namespace {
 /// Of "models/demo-q8_0.gguf": "demo-q8_0".
 std::string name_of_file(const std::string& path) { return std::filesystem::path(path).stem().string(); }
 
-constexpr int64_t kMaxTemplateBytes = int64_t{1} << 20;
-
 }  // namespace
 
 Result<std::unique_ptr<ServeModel>> ServeModel::open(const ServeOptions& options) {
@@ -52,6 +50,8 @@ Result<std::unique_ptr<ServeModel>> ServeModel::open(const ServeOptions& options
   }
   served.limits.json.bytes = static_cast<size_t>(options.limits.max_body_bytes);
   served.limits.experts_per_token = options.max_experts_per_token;
+  served.policy = session.policy();
+  served.allow_policy = options.allow_policy;
   return model;
 }
 
@@ -59,7 +59,7 @@ Status ServeModel::open_template(const Tokenizer& tokenizer) {
   if (options_.no_template) return {};
   std::string text;
   if (!options_.template_file.empty()) {
-    SOLI_ASSIGN_OR_RETURN(text, read_text(options_.template_file, kMaxTemplateBytes));
+    SOLI_ASSIGN_OR_RETURN(text, read_text(options_.template_file, jinja::kMaxSourceBytes));
   } else if (const ChatTemplateText* const own = find_chat_template(tokenizer, false); own != nullptr) {
     text = own->text;
   } else {
@@ -84,7 +84,9 @@ EngineOptions ServeModel::engine_options() const {
   engine.prefix_cache = !options_.no_prefix_cache;
   engine.group_requests = !options_.no_grouping;
   engine.keep_routing = true;
-  engine.max_kv_pages = (options_.kv_tokens + kKvPagePositions - 1) / kKvPagePositions;
+  engine.keep_steering_state = options_.allow_policy.has_state();
+  make_room_for(session_->policy(), engine);
+  engine.max_kv_pages = KvPageTable::pages_for(options_.kv_tokens);
   return engine;
 }
 
@@ -96,10 +98,11 @@ Status ServeModel::start(std::function<void(double)> on_progress) {
   });
   const int64_t usual = std::min(engine.max_sequences, ServeOptions::kUsualContexts) * served_.context_length;
   const int64_t n_positions = options_.kv_tokens > 0 ? options_.kv_tokens : usual;
-  engine.max_cached_pages = (n_positions + kKvPagePositions - 1) / kKvPagePositions;
+  engine.max_cached_pages = KvPageTable::pages_for(n_positions);
   SOLI_RETURN_IF_ERROR(session_->load(engine, n_positions, served_.context_length));
   served_.spec = &session_->spec();
   served_.exact = session_->tiered() == nullptr || !options_.model.memory.lossy();
+  served_.exact = served_.exact && session_->policy().is_exact();
   host_ = std::make_unique<serve::EngineHost>(session_->engine());
   return {};
 }

@@ -8,7 +8,7 @@
 namespace soli::cli {
 namespace {
 
-constexpr int64_t kAnyCount = std::numeric_limits<int64_t>::max();
+constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 constexpr double kDaySeconds = 86'400;
 constexpr int64_t kConnectionBytes = 24 << 10;  // measured: some 10 KB while idle, buffers while busy
 
@@ -52,7 +52,7 @@ void add_model_serving_options(CLI::App& app, ServeOptions& options) {
   add_integer(app, "--max-queued-per-key", options.model.engine.max_queued_per_tenant, {0, 65'536},
               "The same for each API key, or tenant of such; 0: as many as may wait at all");
   add_integer(
-      app, "--kv-tokens", options.kv_tokens, {0, kAnyCount / 2},
+      app, "--kv-tokens", options.kv_tokens, {0, kUnlimited / 2},
       "Keys and values of at most so many tokens, of requests and the prefix cache together; 0: as many as "
       "memory has room for, at least 4 full contexts");
   app.add_flag("--no-prefix-cache", options.no_prefix_cache,
@@ -68,6 +68,17 @@ void add_model_serving_options(CLI::App& app, ServeOptions& options) {
   add_integer(
       app, "--max-experts-per-token", options.max_experts_per_token, {0, kMaxExperts},
       "Experts per token and layer that a request may ask for; 0: as many as the model was trained with");
+  app.add_option_function<std::string>(
+         "--allow-policy",
+         [&options](const std::string& text) {
+           auto allowance = serve::PolicyAllowance::parse(text);
+           if (!allowance) throw CLI::ValidationError("--allow-policy", allowance.error().message);
+           options.allow_policy = *std::move(allowance);
+         },
+         "Controls of the routing policy that a request may set in \"policy\": none, all, or some such as "
+         "temperature,mask")
+      ->type_name("LIST")
+      ->default_str("none");
 }
 
 void add_limit_options(CLI::App& app, ServeOptions& options) {

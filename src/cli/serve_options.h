@@ -7,6 +7,7 @@
 
 #include "cli/model_options.h"
 #include "serve/http_server.h"
+#include "serve/policy_allowance.h"
 
 namespace CLI {
 class App;
@@ -26,6 +27,7 @@ struct ServeOptions {
   bool no_prefix_cache = false;
   bool no_grouping = false;
   int64_t max_experts_per_token = 0;  // 0: the model's k
+  serve::PolicyAllowance allow_policy;
 
   std::string host = "127.0.0.1";
   int64_t port = 8080;

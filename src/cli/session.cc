@@ -22,6 +22,7 @@ constexpr double kHeatHalfLifeTokens = 4096;
 Result<std::unique_ptr<Session>> Session::open(const ModelOptions& options) {
   std::unique_ptr<Session> session(new Session(options));
   SOLI_ASSIGN_OR_RETURN(const std::string isa, requested_isa());
+  SOLI_ASSIGN_OR_RETURN(session->policy_, read_policy(options.policy));
   SOLI_ASSIGN_OR_RETURN(session->limit_, memory_limit(options.memory));
   SOLI_ASSIGN_OR_RETURN(session->runtime_, Runtime::create({.n_threads = static_cast<int>(options.n_threads),
                                                             .memory_bytes = session->limit_.bytes,
@@ -33,6 +34,7 @@ Result<std::unique_ptr<Session>> Session::open(const ModelOptions& options) {
     if (!twins) return in_context("--twin", std::move(twins).error());
     session->twins_ = *std::move(twins);
   }
+  SOLI_RETURN_IF_ERROR(announce_policy(session->policy_, session->spec()));
   if (session->context_length() > session->spec().context_length) {
     print_note("soli: -c {} is beyond the {} positions that the model was trained for\n",
                session->context_length(), session->spec().context_length);
@@ -54,10 +56,12 @@ Result<const Tokenizer*> Session::tokenizer() {
 Status Session::load(EngineOptions engine, int64_t n_positions, int64_t longest_prompt) {
   SOLI_CHECK(model_ == nullptr, "a session loads once");
   const auto begin = std::chrono::steady_clock::now();
+  make_room_for(policy_, engine);
   SOLI_ASSIGN_OR_RETURN(
       plan_, plan_memory(*file_, twins_ ? &*twins_ : nullptr, *runtime_, engine, options_.memory, limit_,
                          n_positions, options_.chunk_rows_given ? 0 : longest_prompt));
   engine.chunk_rows = plan_.chunk_rows;
+  engine.chunks_share_reads = plan_.tiers.has_value();
   print_note("{}", describe(plan_, options_.memory));
   SOLI_RETURN_IF_ERROR(runtime_->budget().charge("program", plan_.need.process));
   SOLI_RETURN_IF_ERROR(load_model());
@@ -66,10 +70,9 @@ Status Session::load(EngineOptions engine, int64_t n_positions, int64_t longest_
   executor_ = std::make_unique<LocalExecutor>(std::move(executor));
   SOLI_RETURN_IF_ERROR(predict_experts(engine));
   if (tiered_ != nullptr && options_.memory.preference > 1) {
-    cache_aware_.emplace(*model_, *tiered_, 1.0F);
+    cache_aware_.emplace(*model_, *tiered_, static_cast<float>(options_.memory.preference));
     executor_->set_control(&*cache_aware_);
   }
-  set_exact(false);
   SOLI_ASSIGN_OR_RETURN(engine_, Engine::create(*model_, *executor_, engine));
   load_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return {};

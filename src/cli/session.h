@@ -25,19 +25,23 @@ namespace soli::cli {
 /// open() reads no weights, so that a command can check its input against the model first.
 class Session {
  public:
-  /// Opens the file and makes the runtime (SOLI_ISA is obeyed). Fails for what ModelFile and Runtime refuse.
+  /// Opens the file, reads the routing policy and makes the runtime (SOLI_ISA is obeyed). Fails for what
+  /// ModelFile and Runtime refuse, and for a policy that this model cannot carry out.
   static Result<std::unique_ptr<Session>> open(const ModelOptions& options);
 
   const ModelFile& file() const { return model_ ? model_->file() : *file_; }
   const ModelSpec& spec() const { return file().spec(); }
   Runtime& runtime() { return *runtime_; }
   const ModelOptions& options() const { return options_; }
+  /// As the options say: requests are given it.
+  const RoutingPolicy& policy() const { return policy_; }
   /// Positions of one sequence.
   int64_t context_length() const;
   /// Made at the first call. Fails for a vocabulary that soli cannot read.
   Result<const Tokenizer*> tokenizer();
 
-  /// Loads the weights and makes the engine. `engine` begins as a copy of options().engine. `n_positions` as
+  /// Loads the weights and makes the engine, which has room for policy(). `engine` begins as a copy of
+  /// options().engine. `n_positions` as
   /// in count_memory_need; `longest_prompt` are those that may be read at once, else all of them. Fails with
   /// kLimit where the memory limit is too small, naming the least that would fit.
   Status load(EngineOptions engine, int64_t n_positions, int64_t longest_prompt);
@@ -76,6 +80,7 @@ class Session {
   Status predict_experts(const EngineOptions& engine);
 
   const ModelOptions options_;
+  RoutingPolicy policy_;
   MemoryLimit limit_;
   MemoryPlan plan_;
   std::unique_ptr<Runtime> runtime_;

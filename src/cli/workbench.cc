@@ -30,8 +30,11 @@ std::vector<int32_t> draw_tokens(const std::vector<int32_t>& ordinary, int64_t n
   return tokens;
 }
 
-Request make_request(std::vector<int32_t> prompt, int64_t max_new_tokens) {
-  return {.prompt = std::move(prompt), .max_new_tokens = max_new_tokens, .sampling = {.temperature = 0}};
+Request make_request(std::vector<int32_t> prompt, int64_t max_new_tokens, const RoutingPolicy& policy) {
+  return {.prompt = std::move(prompt),
+          .max_new_tokens = max_new_tokens,
+          .sampling = {.temperature = 0},
+          .policy = policy};
 }
 
 tl::unexpected<Error> interrupted() { return fail(ErrorKind::kCancelled, "interrupted"); }
@@ -93,14 +96,17 @@ int64_t Workbench::decode_positions(int64_t n_sequences, int64_t n_steps, int64_
 }
 
 Workbench::Workbench(Session& session, const InterruptGuard& interrupt)
-    : engine_(session.engine()), interrupt_(interrupt), tokens_(ordinary_tokens(session)) {}
+    : engine_(session.engine()),
+      policy_(session.policy()),
+      interrupt_(interrupt),
+      tokens_(ordinary_tokens(session)) {}
 
 std::vector<int32_t> Workbench::random_prompt(int64_t n_tokens, uint64_t number) const {
   return draw_tokens(tokens_, n_tokens, number);
 }
 
 Result<double> Workbench::prefill(int64_t n_tokens) {
-  Request request = make_request(random_prompt(n_tokens, 0), 1);
+  Request request = make_request(random_prompt(n_tokens, 0), 1, policy_);
   const Stopwatch watch;
   SOLI_ASSIGN_OR_RETURN(const std::shared_ptr<Stream> stream, engine_.submit(std::move(request)));
   const auto close_if_interrupted = [&] {
@@ -118,7 +124,7 @@ Result<DecodeBatch> Workbench::start_decode(int64_t n_sequences) {
   for (int64_t i = 0; i < n_sequences; ++i) {
     std::vector<int32_t> prompt = random_prompt(kDecodePromptTokens, static_cast<uint64_t>(i) + 1);
     SOLI_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream,
-                          engine_.submit(make_request(std::move(prompt), -1)));
+                          engine_.submit(make_request(std::move(prompt), -1, policy_)));
     batch.sequences_.push_back({std::move(stream), 0});
   }
   const auto waits = [](const DecodeBatch::Running& sequence) { return sequence.n_tokens == 0; };

@@ -76,6 +76,7 @@ class Workbench {
   std::vector<int32_t> random_prompt(int64_t n_tokens, uint64_t number) const;
 
   Engine& engine_;
+  const RoutingPolicy& policy_;  // of the session
   const InterruptGuard& interrupt_;
   std::vector<int32_t> tokens_;  // that may stand in a prompt
 };

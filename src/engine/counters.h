@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "engine/request.h"
+#include "model/choice_limits.h"
 
 namespace soli {
 
@@ -18,6 +19,8 @@ struct EngineCounters {
   /// Of those rows, the ones that were computed before, and lost with pages that were taken away.
   int64_t recomputed_rows = 0;
   int64_t most_rows = 0;  // of a step
+  /// Calls of experts that found no room, where policies limit it; recomputed rows count again.
+  OverflowCounts overflow = {};
 
   int64_t n_submitted = 0;                              // accepted requests
   int64_t n_refused = 0;                                // requests for which the queue was full
@@ -32,6 +35,7 @@ struct EngineCounters {
 
   // How it stands.
   int64_t n_running = 0;
+  int64_t n_paused = 0;  // of those, the ones whose clients have yet to read, after the last step
   int64_t n_waiting = 0;
   int64_t kv_pages = 0;            // allocated; freed ones are kept
   int64_t kv_pages_in_use = 0;     // by sequences or the prefix cache

@@ -20,6 +20,7 @@ SchedulerLimits scheduler_limits(const EngineOptions& options) {
           .chunk_rows = options.chunk_rows,
           .max_logit_rows = options.max_logit_rows,
           .max_slowdown = options.max_slowdown,
+          .chunks_share_reads = options.chunks_share_reads,
           .prefix_cache = options.prefix_cache && options.hooks.control == nullptr,
           .max_cached_pages = options.max_cached_pages};
 }
@@ -43,6 +44,7 @@ KvPagePool::Shape EngineOptions::page_shape(const ModelSpec& spec) const {
   const RoutingLayout routing(spec, most_experts_per_token(spec, *this));
   return {.kv_bytes = KvLayout(spec, kv_type).page_bytes(),
           .routing_bytes = keep_routing ? routing.page_bytes() : 0,
+          .state_bytes = keep_steering_state && spec.is_moe() ? SteeringLayout(spec).page_bytes() : 0,
           .max_pages = max_kv_pages};
 }
 
@@ -94,15 +96,33 @@ Result<std::unique_ptr<Engine>> Engine::create(const Model& model, ExpertExecuto
 }
 
 Result<std::shared_ptr<Stream>> Engine::submit(Request request) {
-  SOLI_RETURN_IF_ERROR(check_request(request, model_.spec(),
-                                     {.context_length = context_length_,
-                                      .max_experts_per_token = options_.max_experts_per_token,
-                                      .keeps_routing = options_.keep_routing}));
-  const RequestId id = next_id_.fetch_add(1);
-  auto stream = std::make_shared<Stream>(id, wakeup_);
-  SOLI_RETURN_IF_ERROR(scheduler_.enqueue(id, std::move(request), stream));
+  SOLI_ASSIGN_OR_RETURN(const auto streams, submit_all(std::span(&request, 1)));
+  return streams.front();
+}
+
+Result<std::vector<std::shared_ptr<Stream>>> Engine::submit_all(std::span<const Request> requests) {
+  const RequestLimits limits = {.context_length = context_length_,
+                                .max_experts_per_token = options_.max_experts_per_token,
+                                .keeps_routing = options_.keep_routing,
+                                .keeps_steering_state = options_.keep_steering_state};
+  std::vector<std::shared_ptr<Stream>> streams;
+  std::vector<QueuedRequest> queued;
+  for (const Request& request : requests) {
+    SOLI_RETURN_IF_ERROR(check_request(request, model_.spec(), limits));
+    const RequestId id = next_id_.fetch_add(1);
+    streams.push_back(std::make_shared<Stream>(id, wakeup_));
+    queued.push_back({.id = id, .request = request, .stream = streams.back()});
+    const size_t n = queued.size();
+    if (n > 1 && queued[n - 2].request.policy == request.policy) {
+      queued.back().request.steering = queued[n - 2].request.steering;
+    } else {
+      SOLI_ASSIGN_OR_RETURN(queued.back().request.steering,
+                            resolve_policy(request.policy, model_.spec(), limits));
+    }
+  }
+  SOLI_RETURN_IF_ERROR(scheduler_.enqueue(std::move(queued)));
   wakeup_->signal();
-  return stream;
+  return streams;
 }
 
 void Engine::cancel_all() {
@@ -217,11 +237,13 @@ void Engine::count(const Plan& plan) {
     counters.decode_rows += plan.batch.n_rows() - prompt_rows;
     counters.recomputed_rows += recomputed;
     counters.most_rows = std::max(counters.most_rows, plan.batch.n_rows());
+    counters.overflow = workspace_.overflow;
   });
 }
 
 void Engine::show_state() {
   meter_.update([&](EngineCounters& counters) {
+    counters.n_paused = scheduler_.n_paused();
     counters.kv_pages = pages_.n_pages();
     counters.kv_pages_in_use = pages_.n_pages_in_use();
     counters.prefix_cache_pages = scheduler_.prefix_cache().n_pages();

@@ -26,7 +26,7 @@ namespace soli {
 
 struct EngineOptions {
   int64_t context_length = 0;         // positions per sequence; 0: the model's own
-  int64_t max_sequences = 8;          // that share a step
+  int64_t max_sequences = 8;          // that share a step; those whose clients have yet to read not counted
   int64_t max_queued = 256;           // requests that wait
   int64_t max_queued_per_tenant = 0;  // 0: as many as may wait at all
   int64_t chunk_rows = 512;           // rows of a step, prefill and decode together
@@ -40,9 +40,13 @@ struct EngineOptions {
   bool prefix_cache = false;     // pages of past requests serve those that begin alike
   int64_t max_cached_pages = 0;  // that no running request holds; 0: as many as there is room for
   bool keep_routing = false;     // beside the pages, so that requests may want it
+  bool keep_steering_state = false;  // likewise, so that their policies may look at preceding tokens
   /// How much longer a step of decoding rows may take for prompts that are read in it: 1 or more; 0: no
   /// limit.
   double max_slowdown = 0;
+  /// Experts are read from the disk, once for all rows of a step: prompts are read in whole chunks where
+  /// small ones prove to be wasteful, and `max_slowdown` holds for the mean over steps.
+  bool chunks_share_reads = false;
   /// Of waiting requests with equal rights, those that are expected to call the same experts run together.
   bool group_requests = false;
 
@@ -67,6 +71,8 @@ class Engine {
   /// Queues a request. Fails with kInvalidArgument (a bad token, sampling parameter or policy; a prompt that
   /// is empty or longer than the context, with both counts) or kLimit (the queue is full).
   Result<std::shared_ptr<Stream>> submit(Request request);
+  /// The same for some requests of one tenant: all, or none.
+  Result<std::vector<std::shared_ptr<Stream>>> submit_all(std::span<const Request> requests);
 
   /// Runs one step. False when there was nothing to do: no request waits, runs, or all that run are paused.
   bool step();

@@ -10,7 +10,8 @@
 namespace soli {
 
 int64_t KvPagePool::charged_bytes(const Shape& shape) {
-  return Slab::charged_bytes(shape.kv_bytes) + Slab::charged_bytes(shape.routing_bytes);
+  return Slab::charged_bytes(shape.kv_bytes) + Slab::charged_bytes(shape.routing_bytes) +
+         Slab::charged_bytes(shape.state_bytes);
 }
 
 Result<KvPageId> KvPagePool::allocate() {
@@ -34,6 +35,9 @@ Status KvPagePool::add_page() {
   if (shape_.routing_bytes > 0) {
     SOLI_ASSIGN_OR_RETURN(page.routing, Slab::allocate(budget_, "kept routing", shape_.routing_bytes));
   }
+  if (shape_.state_bytes > 0) {
+    SOLI_ASSIGN_OR_RETURN(page.state, Slab::allocate(budget_, "steering state", shape_.state_bytes));
+  }
   free_.push_back(static_cast<KvPageId>(pages_.size()));
   pages_.push_back(std::move(page));
   return {};
@@ -49,6 +53,7 @@ void KvPagePool::copy(KvPageId from, KvPageId to) {
   std::memcpy(data(to), data(from), static_cast<size_t>(shape_.kv_bytes));
   if (shape_.routing_bytes > 0)
     std::memcpy(routing(to), routing(from), static_cast<size_t>(shape_.routing_bytes));
+  if (shape_.state_bytes > 0) std::memcpy(state(to), state(from), static_cast<size_t>(shape_.state_bytes));
 }
 
 int64_t KvPagePool::n_room() const {
@@ -58,12 +63,23 @@ int64_t KvPagePool::n_room() const {
 }
 
 Status KvPageTable::reserve(int64_t n_positions) {
-  while (pages_.size() < pages_for(n_positions)) {
+  while (static_cast<int64_t>(pages_.size()) < pages_for(n_positions)) {
     SOLI_ASSIGN_OR_RETURN(const KvPageId page, pool_->allocate());
-    ids_.push_back(page);
-    pages_.push_back(pool_->data(page));
+    append(page);
   }
   return {};
+}
+
+void KvPageTable::append(KvPageId page) {
+  ids_.push_back(page);
+  pages_.push_back(pool_->data(page));
+  if (pool_->shape().state_bytes > 0) states_.push_back(pool_->state(page));
+}
+
+void KvPageTable::put(size_t index, KvPageId page) {
+  ids_[index] = page;
+  pages_[index] = pool_->data(page);
+  if (pool_->shape().state_bytes > 0) states_[index] = pool_->state(page);
 }
 
 Status KvPageTable::unshare(int64_t position) {
@@ -72,31 +88,29 @@ Status KvPageTable::unshare(int64_t position) {
   SOLI_ASSIGN_OR_RETURN(const KvPageId copy, pool_->allocate());
   pool_->copy(ids_[index], copy);
   pool_->release(ids_[index]);
-  ids_[index] = copy;
-  pages_[index] = pool_->data(copy);
+  put(index, copy);
   return {};
 }
 
 void KvPageTable::truncate(int64_t n_positions) {
-  while (pages_.size() > pages_for(n_positions)) {
+  while (static_cast<int64_t>(pages_.size()) > pages_for(n_positions)) {
     pool_->release(ids_.back());
     ids_.pop_back();
     pages_.pop_back();
+    if (!states_.empty()) states_.pop_back();
   }
 }
 
 void KvPageTable::share(KvPageId page) {
   pool_->retain(page);
-  ids_.push_back(page);
-  pages_.push_back(pool_->data(page));
+  append(page);
 }
 
 void KvPageTable::replace(size_t index, KvPageId page) {
   if (ids_[index] == page) return;
   pool_->retain(page);
   pool_->release(ids_[index]);
-  ids_[index] = page;
-  pages_[index] = pool_->data(page);
+  put(index, page);
 }
 
 }  // namespace soli

@@ -14,13 +14,14 @@ namespace soli {
 using KvPageId = int32_t;
 
 /// All KV pages of an engine. A page has holders: sequences that see it, and the prefix cache; it is written
-/// only while it has one. Pages are allocated and charged ("kv pages", "kept routing") when they are first
-/// needed; those without a holder are kept for the next. Used by the engine's thread only.
+/// only while it has one. Pages are allocated and charged ("kv pages", "kept routing", "steering state") when
+/// they are first needed; those without a holder are kept for the next. Used by the engine's thread only.
 class KvPagePool {
  public:
   struct Shape {
     int64_t kv_bytes = 0;       // of keys and values
     int64_t routing_bytes = 0;  // of the routing of the page's positions; 0: not kept
+    int64_t state_bytes = 0;    // of their steering state, likewise
     int64_t max_pages = 0;      // 0: as many as the budget allows
   };
 
@@ -37,6 +38,8 @@ class KvPagePool {
   std::byte* data(KvPageId page) { return at(page).kv.data(); }
   /// [routing_bytes], see engine/page_routing.h.
   std::byte* routing(KvPageId page) { return at(page).routing.data(); }
+  /// [state_bytes], see model/steering_state.h; null where it is not kept.
+  std::byte* state(KvPageId page) { return at(page).state.data(); }
   int64_t n_holders(KvPageId page) const { return pages_[static_cast<size_t>(page)].n_holders; }
   void copy(KvPageId from, KvPageId to);
 
@@ -52,6 +55,7 @@ class KvPagePool {
   struct Page {
     Slab kv;
     Slab routing;
+    Slab state;
     int64_t n_holders = 0;
   };
 
@@ -71,9 +75,13 @@ class KvPageTable {
  public:
   explicit KvPageTable(KvPagePool& pool) : pool_(&pool) {}
   KvPageTable(KvPageTable&& other) noexcept
-      : pool_(other.pool_), ids_(std::move(other.ids_)), pages_(std::move(other.pages_)) {
+      : pool_(other.pool_),
+        ids_(std::move(other.ids_)),
+        pages_(std::move(other.pages_)),
+        states_(std::move(other.states_)) {
     other.ids_.clear();
     other.pages_.clear();
+    other.states_.clear();
   }
   KvPageTable& operator=(KvPageTable&&) = delete;
   ~KvPageTable() { truncate(0); }
@@ -91,18 +99,25 @@ class KvPageTable {
 
   std::span<std::byte* const> pages() const { return pages_; }
   std::span<const KvPageId> ids() const { return ids_; }
+  /// The steering state of the pages; empty where the pool keeps none.
+  std::span<std::byte* const> states() const { return states_; }
   /// The routing part of the page of `position`.
   std::byte* routing(int64_t position) const {
     return pool_->routing(ids_[static_cast<size_t>(position / kKvPagePositions)]);
   }
-  static size_t pages_for(int64_t n_positions) {
-    return static_cast<size_t>((n_positions + kKvPagePositions - 1) / kKvPagePositions);
+  /// Pages that so many positions need.
+  static int64_t pages_for(int64_t n_positions) {
+    return (n_positions + kKvPagePositions - 1) / kKvPagePositions;
   }
 
  private:
+  void append(KvPageId page);
+  void put(size_t index, KvPageId page);
+
   KvPagePool* pool_;
   std::vector<KvPageId> ids_;
-  std::vector<std::byte*> pages_;  // their data
+  std::vector<std::byte*> pages_;   // their data
+  std::vector<std::byte*> states_;  // their steering state, or empty
 };
 
 }  // namespace soli

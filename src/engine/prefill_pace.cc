@@ -8,6 +8,7 @@ namespace {
 
 constexpr double kNewShare = 0.3;  // of a new time in the mean of times
 constexpr double kNewRowShare = 0.5;
+constexpr double kNewLargeShare = 0.1;
 
 }  // namespace
 
@@ -34,20 +35,27 @@ int64_t PrefillPace::rows_beside(int64_t n_decode_rows, int64_t most) const {
   const bool is_stale =
       exact == alone_.end() || n_mixed_steps_ - exact->second.measured_at > kStepsUntilStale;
   if (is_stale && n_mixed_steps_ - last_timed_at_ >= kStepsBetweenTimings) return 0;
-  int64_t rows = kFirstRows;
-  if (row_seconds_ > 0) {
-    const double extra_seconds = alone->seconds * (max_slowdown_ - 1) * kAim;
-    rows = static_cast<int64_t>(std::min(extra_seconds / row_seconds_, static_cast<double>(most)));
-  }
-  rows = std::min(rows, std::max(2 * last_rows_, kFirstRows));
+  if (owed_seconds_ > allowed_seconds(*alone)) return 0;
+  const bool is_untried = chunks_share_reads_ && 2 * large_rows_ < most;
+  if (is_untried || is_wasteful()) return most;
+  const int64_t rows = std::min(affordable_rows(*alone), std::max(2 * last_rows_, kFirstRows));
   return std::min(std::max(rows, kLeastRows), most);
+}
+
+int64_t PrefillPace::affordable_rows(const Alone& alone) const {
+  if (!(row_seconds_ > 0)) return kFirstRows;
+  constexpr double kMost = 1e9;
+  return static_cast<int64_t>(std::min(allowed_seconds(alone) * kAim / row_seconds_, kMost));
 }
 
 void PrefillPace::record(int64_t n_decode_rows, int64_t n_prompt_rows, double seconds) {
   if (!is_on() || !(seconds > 0)) return;
   const auto prompt_rows = static_cast<double>(n_prompt_rows);
   if (n_decode_rows == 0) {
-    if (n_prompt_rows > 0 && !row_was_mixed_) row_seconds_ = seconds / prompt_rows;
+    owed_seconds_ = 0;
+    if (n_prompt_rows == 0) return;
+    if (!row_was_mixed_) row_seconds_ = seconds / prompt_rows;
+    record_chunk(n_prompt_rows, seconds / prompt_rows);
     return;
   }
   if (n_prompt_rows == 0) {
@@ -55,14 +63,27 @@ void PrefillPace::record(int64_t n_decode_rows, int64_t n_prompt_rows, double se
     Alone& alone = place->second;
     alone.seconds = is_new ? seconds : alone.seconds + kNewShare * (seconds - alone.seconds);
     alone.measured_at = last_timed_at_ = n_mixed_steps_;
+    owed_seconds_ = std::max(owed_seconds_ - allowed_seconds(alone), 0.0);
     return;
   }
   ++n_mixed_steps_;
   last_rows_ = n_prompt_rows;
   const Alone* const alone = nearest(bucket_of(n_decode_rows));
-  const double extra = std::max(seconds - (alone == nullptr ? 0 : alone->seconds), 0.0) / prompt_rows;
-  row_seconds_ = row_was_mixed_ ? row_seconds_ + kNewRowShare * (extra - row_seconds_) : extra;
+  const double extra = std::max(seconds - (alone == nullptr ? 0 : alone->seconds), 0.0);
+  if (alone != nullptr) owed_seconds_ = std::max(owed_seconds_ + extra - allowed_seconds(*alone), 0.0);
+  record_chunk(n_prompt_rows, extra / prompt_rows);
+  // A large chunk tells little of what a row of a small one costs; that it may have changed, all the same.
+  const bool is_large = is_wasteful() && alone != nullptr && n_prompt_rows > 2 * affordable_rows(*alone);
+  const double share = is_large ? kNewLargeShare : kNewRowShare;
+  row_seconds_ =
+      row_was_mixed_ ? row_seconds_ + share * (extra / prompt_rows - row_seconds_) : extra / prompt_rows;
   row_was_mixed_ = true;
+}
+
+void PrefillPace::record_chunk(int64_t n_rows, double row_seconds) {
+  if (2 * n_rows < large_rows_) return;
+  large_row_seconds_ = row_seconds;
+  large_rows_ = std::max(large_rows_, n_rows);
 }
 
 }  // namespace soli

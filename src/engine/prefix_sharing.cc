@@ -41,14 +41,15 @@ bool PrefixSharing::waits_for(const Sequence& sequence, const Sequence& other, i
   if (!is_shared(sequence) || !is_shared(other)) return false;
   const int64_t page_end = in_whole_pages(sequence.n_computed) + kKvPagePositions;
   if (sequence.n_skippable() < page_end || other.n_computed >= page_end || end < page_end) return false;
-  if (!(key_of(sequence.request) == key_of(other.request))) return false;
+  const Request& ours_asked = sequence.request;
+  if (ours_asked.adapter != other.request.adapter || ours_asked.policy != other.request.policy) return false;
   const auto ours = first(sequence.tokens, page_end);
   return std::equal(ours.begin(), ours.end(), other.tokens.begin());
 }
 
 int64_t PrefixSharing::n_pages_needed(const Request& request) {
   const auto n_prompt = static_cast<int64_t>(request.prompt.size());
-  auto n = static_cast<int64_t>(KvPageTable::pages_for(n_prompt + 1));
+  int64_t n = KvPageTable::pages_for(n_prompt + 1);
   if (!enabled_ || !request.use_prefix_cache || request.needs_all_rows()) return n;
   // What only the cache holds is counted as room by those who ask, and is taken from it.
   for (const KvPageId page : cache_.find(key_of(request), request.prompt, in_whole_pages(n_prompt - 1)).pages)

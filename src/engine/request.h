@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,6 +37,8 @@ struct Request {
   std::vector<int32_t> end_tokens = {};
   SamplingParams sampling = {};
   RoutingPolicy policy = {};
+  /// What the engine's model makes of the policy: Engine::submit() sets it.
+  std::shared_ptr<const Steering> steering = {};
   int32_t adapter = -1;
   Detail prompt_detail = Detail::kNone;  // not kNone: the prompt's tokens are delivered too
   Detail generated_detail = Detail::kNone;

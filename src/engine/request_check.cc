@@ -1,7 +1,5 @@
 #include "engine/request_check.h"
 
-#include <algorithm>
-
 namespace soli {
 namespace {
 
@@ -17,31 +15,6 @@ Status check_prompt(const std::vector<int32_t>& prompt, const ModelSpec& spec, i
       return fail(ErrorKind::kInvalidArgument, "token id {} is not in the vocabulary; 0 to {}", token,
                   spec.vocab_size - 1);
     }
-  }
-  return {};
-}
-
-Status check_policy(const RoutingPolicy& policy, const ModelSpec& spec, int64_t max_experts_per_token) {
-  if (policy.is_exact()) return {};
-  const RouterSpec& router = spec.router;
-  if (!spec.is_moe()) {
-    return fail(ErrorKind::kInvalidArgument,
-                "a routing policy needs a model with experts, and this one is dense");
-  }
-  const int64_t most =
-      std::min(std::max(max_experts_per_token, router.experts_per_token), router.n_reachable());
-  if (policy.experts_per_token < 0 || policy.experts_per_token > most) {
-    return fail(ErrorKind::kInvalidArgument,
-                "experts per token: {} is not allowed; 1 to {}, or 0 for the model's own {}",
-                policy.experts_per_token, most, router.experts_per_token);
-  }
-  if (!(policy.relative_threshold >= 0 && policy.relative_threshold <= 1)) {
-    return fail(ErrorKind::kInvalidArgument, "relative threshold: {} is not allowed; 0 to 1",
-                policy.relative_threshold);
-  }
-  if (policy.k_min < 1 || policy.k_min > router.n_experts) {
-    return fail(ErrorKind::kInvalidArgument, "least experts per token: {} is not allowed; 1 to {}",
-                policy.k_min, router.n_experts);
   }
   return {};
 }
@@ -72,8 +45,18 @@ Status check_request(const Request& request, const ModelSpec& spec, const Reques
                 request.n_top_logprobs);
   }
   SOLI_RETURN_IF_ERROR(check_task(request, spec, limits));
-  SOLI_RETURN_IF_ERROR(request.sampling.validate());
-  return check_policy(request.policy, spec, limits.max_experts_per_token);
+  return request.sampling.validate();
+}
+
+Result<std::shared_ptr<const Steering>> resolve_policy(const RoutingPolicy& policy, const ModelSpec& spec,
+                                                       const RequestLimits& limits) {
+  SOLI_ASSIGN_OR_RETURN(std::shared_ptr<const Steering> steering,
+                        Steering::create(policy, spec, limits.max_experts_per_token));
+  if (steering == nullptr || !steering->is_stateful() || limits.keeps_steering_state) return steering;
+  return fail(
+      ErrorKind::kInvalidArgument,
+      "policy: smoothing, context_gate and capacity_factor look at the tokens before, and this engine "
+      "was made without keeping their routing");
 }
 
 }  // namespace soli

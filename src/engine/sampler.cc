@@ -225,6 +225,18 @@ double log_probability(std::span<const float> logits, int32_t token) {
   return LogSoftmax(logits).of(logits[static_cast<size_t>(token)]);
 }
 
+double kl_divergence(std::span<const float> p_logits, std::span<const float> q_logits) {
+  SOLI_CHECK(p_logits.size() == q_logits.size(), "{} and {} tokens", p_logits.size(), q_logits.size());
+  const LogSoftmax p(p_logits);
+  const LogSoftmax q(q_logits);
+  double kl = 0;
+  for (size_t i = 0; i < p_logits.size(); ++i) {
+    const double log_p = p.of(p_logits[i]);
+    kl += std::exp(log_p) * (log_p - q.of(q_logits[i]));
+  }
+  return std::max(0.0, kl);  // rounding may leave a little less
+}
+
 std::vector<TokenLogprob> top_log_probabilities(std::span<const float> logits, int64_t n) {
   if (logits.empty() || n <= 0) return {};
   const auto better = [&](int32_t a, int32_t b) {

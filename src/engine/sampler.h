@@ -81,6 +81,10 @@ int32_t argmax(std::span<const float> logits);
 /// ln of the softmax of logits[token], in double precision.
 double log_probability(std::span<const float> logits, int32_t token);
 
+/// KL(p || q) in nats of the distributions that two rows of logits mean, in double precision. Kullback,
+/// Leibler 1951, "On Information and Sufficiency".
+double kl_divergence(std::span<const float> p_logits, std::span<const float> q_logits);
+
 /// A token and ln of its probability.
 struct TokenLogprob {
   int32_t token = 0;

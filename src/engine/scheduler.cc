@@ -13,6 +13,9 @@ namespace {
 constexpr size_t kMostCompared = 32;  // waiting requests that are looked at for the next turn
 constexpr int64_t kMostPassed = 16;   // younger ones that may go before one
 
+/// Its client has yet to read. Only this thread makes it so, by what it delivers; clients end it at any time.
+bool is_paused(const Sequence& sequence) { return sequence.stream->is_full(); }
+
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerLimits& limits, KvPagePool& pool, EngineClock clock, EngineMeter& meter,
@@ -23,27 +26,37 @@ Scheduler::Scheduler(const SchedulerLimits& limits, KvPagePool& pool, EngineCloc
       meter_(meter),
       token_experts_(token_experts),
       sharing_(pool, limits.prefix_cache, limits.max_cached_pages),
-      pace_(limits.max_slowdown) {}
+      pace_(limits.max_slowdown, limits.chunks_share_reads) {}
 
 Scheduler::~Scheduler() {
   for (const QueuedRequest& queued : queue_.take([](const QueuedRequest&) { return true; })) finish(queued);
   for (const auto& sequence : running_) finish(*sequence, FinishReason::kCancelled, {});
 }
 
-Status Scheduler::enqueue(RequestId id, Request request, std::shared_ptr<Stream> stream) {
+Status Scheduler::enqueue(std::vector<QueuedRequest> requests) {
+  SOLI_CHECK(!requests.empty());
+  const uint32_t tenant = requests.front().request.tenant;
+  const auto n = static_cast<int64_t>(requests.size());
   const EngineTime now = clock_();
   const std::lock_guard lock(queue_mutex_);
-  const bool is_full = queue_.size() >= limits_.max_queued;
+  const bool is_full = queue_.size() + n > limits_.max_queued;
   const int64_t most_of_one = limits_.max_queued_per_tenant;
-  const bool is_refused = is_full || (most_of_one > 0 && queue_.size_of(request.tenant) >= most_of_one);
+  const bool is_refused = is_full || (most_of_one > 0 && queue_.size_of(tenant) + n > most_of_one);
   meter_.update([&](EngineCounters& counters) {
-    counters.n_refused += is_refused ? 1 : 0;
-    counters.n_submitted += is_refused ? 0 : 1;
-    counters.n_waiting += is_refused ? 0 : 1;
+    counters.n_refused += is_refused ? n : 0;
+    counters.n_submitted += is_refused ? 0 : n;
+    counters.n_waiting += is_refused ? 0 : n;
   });
-  if (is_full) return fail(ErrorKind::kLimit, "the queue is full: {} requests wait", limits_.max_queued);
-  if (is_refused) return fail(ErrorKind::kLimit, "{} of your requests wait already", most_of_one);
-  queue_.push({id, std::move(request), std::move(stream), now});
+  if (is_full)
+    return fail(ErrorKind::kLimit, "the queue is full: {} requests wait, {} may", queue_.size(),
+                limits_.max_queued);
+  if (is_refused)
+    return fail(ErrorKind::kLimit, "{} of your requests wait already, {} may", queue_.size_of(tenant),
+                most_of_one);
+  for (QueuedRequest& queued : requests) {
+    queued.submitted = now;
+    queue_.push(std::move(queued));
+  }
   return {};
 }
 
@@ -55,7 +68,7 @@ const Plan& Scheduler::plan() {
   preempted_.clear();
   do {
     choose_rows();
-  } while (plan_.parts.empty() && relieve_starvation());
+  } while (relieve_starvation());
   return plan_;
 }
 
@@ -73,9 +86,19 @@ void Scheduler::drop_closed() {
   for (const QueuedRequest& queued : left) finish(queued);  // not under the lock: clients are told of it
 }
 
+int64_t Scheduler::n_paused() const {
+  return std::count_if(running_.begin(), running_.end(),
+                       [](const auto& sequence) { return is_paused(*sequence); });
+}
+
+/// Paused sequences cost no place, but some memory: no more of them than may wait in the queue.
 void Scheduler::admit_queued() {
   const std::lock_guard lock(queue_mutex_);
-  while (static_cast<int64_t>(running_.size()) < limits_.max_sequences) {
+  const auto has_place = [&] {
+    const auto n = static_cast<int64_t>(running_.size());
+    return n < limits_.max_sequences + std::min(n_paused(), limits_.max_queued);
+  };
+  while (has_place()) {
     const QueuedRequest* const next = choose_next();
     if (next == nullptr || !has_room_for(next->request)) return;
     QueuedRequest admitted = queue_.pop(next->id);
@@ -113,16 +136,22 @@ const QueuedRequest* Scheduler::choose_next() {
 }
 
 /// Whether there are pages for the prompt and a token more, beside what the running sequences need for the
-/// tokens that they have. Who runs alone may try in any case.
+/// tokens that they have. Those of paused sequences can be had. Who runs alone may try in any case.
 bool Scheduler::has_room_for(const Request& request) {
-  if (running_.empty()) return true;
+  bool is_alone = true;
   int64_t n_needed = sharing_.n_pages_needed(request);
+  int64_t n_of_paused = 0;
   for (const auto& sequence : running_) {
-    const auto n = static_cast<int64_t>(KvPageTable::pages_for(sequence->n_tokens() + 1));
-    n_needed += std::max<int64_t>(n - static_cast<int64_t>(sequence->kv.pages().size()), 0);
+    const auto n_held = static_cast<int64_t>(sequence->kv.pages().size());
+    if (is_paused(*sequence)) {
+      n_of_paused += n_held;
+    } else {
+      is_alone = false;
+      n_needed += std::max<int64_t>(KvPageTable::pages_for(sequence->n_tokens() + 1) - n_held, 0);
+    }
   }
   const int64_t n_room = pool_.n_room();
-  return n_needed <= n_room || n_needed <= n_room + sharing_.n_evictable();
+  return is_alone || n_needed <= n_room || n_needed <= n_room + n_of_paused + sharing_.n_evictable();
 }
 
 void Scheduler::choose_rows() {
@@ -130,33 +159,52 @@ void Scheduler::choose_rows() {
   plan_.parts.clear();
   n_logit_rows_ = 0;
   starved_ = nullptr;
+  const std::vector<Sequence*> sequences = sequences_with_a_place();
+  // Before any rows are chosen: who gets one as a decoding sequence may be a prompt again thereafter (see
+  // give_pages()), and must not get more of them in this step.
+  const std::vector<Sequence*> prompts = prompts_in_order(sequences);
   // Decoding first: a running stream keeps its pace while prompts are read.
-  for (const auto& sequence : running_) {
-    if (sequence->n_pending() == 1 && !was_preempted(*sequence)) add_rows(*sequence, 1);
+  for (Sequence* const sequence : sequences) {
+    if (sequence->n_pending() == 1) add_rows(*sequence, 1);
   }
   const int64_t n_decode_rows = plan_.batch.n_rows();
   const int64_t end = n_decode_rows + pace_.rows_beside(n_decode_rows, limits_.chunk_rows - n_decode_rows);
-  for (Sequence* const sequence : prompts_in_order()) {
-    if (sequence->stream->is_full()) continue;
+  for (Sequence* const sequence : prompts) {
     take_cached(*sequence);
     if (!waits_for_another(*sequence)) add_rows(*sequence, end - plan_.batch.n_rows());
   }
 }
 
-std::vector<Sequence*> Scheduler::prompts_in_order() const {
+/// Those that can go on. Where some that were paused make it too many, they wait for those that never were,
+/// so that slow readers which all read at once hold up nobody.
+std::vector<Sequence*> Scheduler::sequences_with_a_place() {
+  std::vector<Sequence*> sequences;
+  std::vector<Sequence*> slow;
+  for (const auto& sequence : running_) {
+    if (is_paused(*sequence)) {
+      sequence->was_paused = true;
+    } else if (!was_preempted(*sequence)) {
+      (sequence->was_paused ? slow : sequences).push_back(sequence.get());
+    }
+  }
+  sequences.insert(sequences.end(), slow.begin(), slow.end());
+  sequences.resize(std::min(sequences.size(), static_cast<size_t>(limits_.max_sequences)));
+  return sequences;
+}
+
+std::vector<Sequence*> Scheduler::prompts_in_order(std::span<Sequence* const> sequences) const {
   using Place = std::tuple<int64_t, int64_t, RequestId>;
   std::vector<std::pair<Place, Sequence*>> found;
   const std::lock_guard lock(queue_mutex_);
-  for (const auto& sequence : running_) {
-    if (sequence->n_pending() <= 1 || was_preempted(*sequence)) continue;
+  for (Sequence* const sequence : sequences) {
+    if (sequence->n_pending() <= 1) continue;
     const Request& request = sequence->request;
-    found.push_back(
-        {{queue_.served(request.tenant), -int64_t{request.priority}, sequence->id}, sequence.get()});
+    found.push_back({{queue_.served(request.tenant), -int64_t{request.priority}, sequence->id}, sequence});
   }
   std::sort(found.begin(), found.end());
-  std::vector<Sequence*> sequences;
-  for (const auto& [place, sequence] : found) sequences.push_back(sequence);
-  return sequences;
+  std::vector<Sequence*> ordered;
+  for (const auto& [place, sequence] : found) ordered.push_back(sequence);
+  return ordered;
 }
 
 bool Scheduler::was_preempted(const Sequence& sequence) const {
@@ -224,7 +272,6 @@ int64_t Scheduler::give_pages(Sequence& sequence, int64_t n) {
 
 /// Adds as many of the sequence's pending tokens as rows, logit rows and KV pages are left for.
 void Scheduler::add_rows(Sequence& sequence, int64_t most) {
-  if (sequence.stream->is_full()) return;
   Batch& batch = plan_.batch;
   const int64_t begin = batch.n_rows();
   const bool decodes = sequence.n_pending() == 1;
@@ -242,34 +289,42 @@ void Scheduler::add_rows(Sequence& sequence, int64_t most) {
                           .want_hidden = wants_hidden(sequence, position),
                           .adapter = sequence.request.adapter,
                           .policy = &sequence.request.policy,
-                          .pages = sequence.kv.pages()});
+                          .pages = sequence.kv.pages(),
+                          .steering = sequence.request.steering.get(),
+                          .states = sequence.kv.states()});
   }
   if (batch.n_rows() > begin) plan_.parts.push_back({&sequence, begin, batch.n_rows() - begin, decodes});
 }
 
-/// When no sequence can go on for want of KV pages, the oldest that starves takes them from the youngest,
-/// which is computed again later. So the oldest always gains a position, and all end. One that starves with
-/// nobody else holding pages fails. Who has lost its pages gets none in this plan: it may come before the
-/// starving one, by tenant or priority, and would take them back from the cache, without end. False when
-/// there is nothing to relieve, or when the pages belong to older sequences whose clients have yet to read.
+/// The oldest sequence that starves for want of KV pages takes them from another, which is computed again
+/// later: from a paused one at once, and where no sequence can go on, from the youngest. So the oldest that
+/// is not paused always gains a position, and all end. One that starves with nobody else holding pages fails.
+/// Who has lost its pages gets none in this plan: it may come before the starving one, by tenant or priority,
+/// and would take them back from the cache, without end. False when there is nothing to relieve.
 bool Scheduler::relieve_starvation() {
   if (starved_ == nullptr) return false;
-  Sequence* youngest = nullptr;
-  for (const auto& sequence : running_) {
-    if (sequence.get() == starved_ || sequence->kv.pages().empty()) continue;
-    if (youngest == nullptr || sequence->id > youngest->id) youngest = sequence.get();
-  }
-  if (youngest == nullptr) {
-    if (sharing_.clear()) return true;  // what it shares with the cache alone becomes its own
-    finish(*starved_, FinishReason::kFailed, page_error_);
-    std::erase_if(running_, [&](const auto& running) { return running.get() == starved_; });
+  if (Sequence* const giver = who_gives_pages()) {
+    giver->preempt();
+    preempted_.push_back(giver->id);
+    meter_.update([](EngineCounters& counters) { ++counters.n_preempted; });
     return true;
   }
-  if (youngest->id < starved_->id) return false;
-  youngest->preempt();
-  preempted_.push_back(youngest->id);
-  meter_.update([](EngineCounters& counters) { ++counters.n_preempted; });
+  if (!plan_.parts.empty()) return false;  // others go on, and will leave some
+  if (sharing_.clear()) return true;       // what it shares with the cache alone becomes its own
+  finish(*starved_, FinishReason::kFailed, page_error_);
+  std::erase_if(running_, [&](const auto& running) { return running.get() == starved_; });
   return true;
+}
+
+Sequence* Scheduler::who_gives_pages() const {
+  Sequence* giver = nullptr;
+  const auto rank = [](const Sequence& sequence) { return std::pair(is_paused(sequence), sequence.id); };
+  for (const auto& sequence : running_) {
+    if (sequence.get() == starved_ || sequence->kv.pages().empty()) continue;
+    if (giver == nullptr || rank(*sequence) > rank(*giver)) giver = sequence.get();
+  }
+  const bool is_taken_from = giver != nullptr && (plan_.parts.empty() || is_paused(*giver));
+  return is_taken_from ? giver : nullptr;
 }
 
 void Scheduler::change_control(bool has_control) {

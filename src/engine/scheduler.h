@@ -19,12 +19,13 @@
 namespace soli {
 
 struct SchedulerLimits {
-  int64_t max_sequences = 0;          // that run at once
+  int64_t max_sequences = 0;          // that share a step
   int64_t max_queued = 0;             // requests that wait
   int64_t max_queued_per_tenant = 0;  // 0: as many as may wait at all
   int64_t chunk_rows = 0;             // rows of a step
   int64_t max_logit_rows = 0;         // rows of a step that want logits
   double max_slowdown = 0;            // see PrefillPace
+  bool chunks_share_reads = false;    // see PrefillPace
   bool prefix_cache = false;
   int64_t max_cached_pages = 0;  // see PrefixCache
 };
@@ -43,8 +44,9 @@ struct Plan {
   std::vector<PlannedRows> parts;
 };
 
-/// Admits requests, gives them KV pages and chooses the rows of a step. enqueue() and cancel_before() from
-/// any thread, the rest from the engine's. docs/scheduling.md tells the whole of it.
+/// Admits requests, gives them KV pages and chooses the rows of a step. A sequence whose client has yet to
+/// read is paused: it holds up nobody, and has no claim on a place or on pages. enqueue() and cancel_before()
+/// from any thread, the rest from the engine's. docs/scheduling.md tells the whole of it.
 class Scheduler {
  public:
   /// `token_experts` is borrowed; null: requests are not grouped by what they are expected to call.
@@ -52,8 +54,9 @@ class Scheduler {
             const TokenExperts* token_experts);
   ~Scheduler();
 
-  /// Fails with kLimit when as many requests wait as may, of all tenants or of this one.
-  Status enqueue(RequestId id, Request request, std::shared_ptr<Stream> stream);
+  /// Requests of one tenant: all, or none. Fails with kLimit when they do not fit into the queue, for all
+  /// tenants or for this one.
+  Status enqueue(std::vector<QueuedRequest> requests);
 
   /// The next plan() ends all requests with lower ids.
   void cancel_before(RequestId id) { cancel_before_.store(id); }
@@ -79,6 +82,8 @@ class Scheduler {
   void commit(std::span<Outcome> outcomes);
 
   std::span<const std::unique_ptr<Sequence>> running() const { return running_; }
+  /// Of those, the ones whose clients have yet to read.
+  int64_t n_paused() const;
   const PrefixCache& prefix_cache() const { return sharing_.cache(); }
   /// A control steers the routing from now on, or no more: pages of before are of no use to those after, and
   /// with a control none are shared.
@@ -93,7 +98,8 @@ class Scheduler {
     return stream.is_closed() || id < cancel_before_.load();
   }
   void choose_rows();
-  std::vector<Sequence*> prompts_in_order() const;
+  std::vector<Sequence*> sequences_with_a_place();
+  std::vector<Sequence*> prompts_in_order(std::span<Sequence* const> sequences) const;
   bool was_preempted(const Sequence& sequence) const;
   bool waits_for_another(const Sequence& sequence) const;
   void take_cached(Sequence& sequence);
@@ -101,6 +107,7 @@ class Scheduler {
   int64_t give_pages(Sequence& sequence, int64_t n);
   void add_rows(Sequence& sequence, int64_t most);
   bool relieve_starvation();
+  Sequence* who_gives_pages() const;
   void record_time();
   void advance(const PlannedRows& part);
   void begin_if_new(Sequence& sequence);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "engine/kv_pages.h"
 #include "engine/request.h"
 #include "engine/sampler.h"
@@ -40,6 +41,7 @@ struct Sequence {
   /// The model has seen `n` more tokens.
   void advance(int64_t n) {
     n_computed += n;
+    SOLI_CHECK(n_computed <= n_tokens(), "{} of {} tokens", n_computed, n_tokens());
     n_once_computed = std::max(n_once_computed, n_computed);
   }
   /// Leading tokens of which nothing is needed but their keys and values; less than all.
@@ -64,6 +66,7 @@ struct Sequence {
   int64_t n_computed = 0;       // leading tokens whose keys and values are in `kv`
   int64_t n_once_computed = 0;  // the most that it ever was
   int64_t n_left = 0;           // leading tokens whose pages were left in the prefix cache
+  bool was_paused = false;      // its client did not read, once at least
   bool is_private = false;      // its pages depend on more than its tokens and its request
   /// Leading prompt tokens that the client has: a recomputed prompt is not sent again.
   int64_t n_prompt_delivered = 0;

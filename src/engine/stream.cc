@@ -7,26 +7,22 @@ namespace soli {
 StreamEvent Stream::pop() {
   std::unique_lock lock(mutex_);
   arrived_.wait(lock, [&] { return !events_.empty(); });
-  const bool made_room = events_.size() == kCapacityEvents;
-  StreamEvent event = take_front();
-  lock.unlock();
-  if (made_room && engine_ != nullptr) engine_->signal();
-  return event;
+  return take_front(std::move(lock));
 }
 
 std::optional<StreamEvent> Stream::try_pop() {
   std::unique_lock lock(mutex_);
   if (events_.empty()) return {};
-  const bool made_room = events_.size() == kCapacityEvents;
-  StreamEvent event = take_front();
-  lock.unlock();
-  if (made_room && engine_ != nullptr) engine_->signal();
-  return event;
+  return take_front(std::move(lock));
 }
 
-StreamEvent Stream::take_front() {
+StreamEvent Stream::take_front(std::unique_lock<std::mutex> lock) {
   StreamEvent event = std::move(events_.front());
   events_.pop_front();
+  const bool made_room = full_ && events_.size() <= kCapacityEvents / 2;
+  if (made_room) full_ = false;
+  lock.unlock();
+  if (made_room && engine_ != nullptr) engine_->signal();
   return event;
 }
 
@@ -63,6 +59,7 @@ void Stream::push(StreamEvent event) {
       last.swap(on_ready_);
     }
     events_.push_back(std::move(event));
+    full_ = full_ || events_.size() >= kCapacityEvents;
   }
   arrived_.notify_one();
   if (call != nullptr) (*call)();
@@ -70,7 +67,7 @@ void Stream::push(StreamEvent event) {
 
 bool Stream::is_full() const {
   const std::lock_guard lock(mutex_);
-  return events_.size() >= kCapacityEvents;
+  return full_;
 }
 
 bool Stream::is_closed() const {

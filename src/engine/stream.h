@@ -17,10 +17,11 @@ namespace soli {
 /// The last event is kFinished, always.
 class Stream {
  public:
-  /// A stream that holds more pauses its row; a step may overshoot by what it had already planned.
+  /// A stream that holds so many pauses its row until half of them are read, so that what it lost meanwhile
+  /// is worth being computed again. A step may overshoot by what it had already planned.
   static constexpr size_t kCapacityEvents = 64;
 
-  /// `engine` is told when the client leaves, or makes room in a full stream; null: nobody is.
+  /// `engine` is told when the client leaves, or has made room in a full stream; null: nobody is.
   explicit Stream(RequestId id, std::shared_ptr<Wakeup> engine = nullptr)
       : id_(id), engine_(std::move(engine)) {}
 
@@ -41,13 +42,15 @@ class Stream {
 
   // Engine's side.
   void push(StreamEvent event);
+  /// Its client has yet to read.
   bool is_full() const;
   bool is_closed() const;
 
  private:
   using OnReady = std::shared_ptr<const std::function<void()>>;
 
-  StreamEvent take_front();
+  /// Takes the lock with it.
+  StreamEvent take_front(std::unique_lock<std::mutex> lock);
 
   const RequestId id_;
   const std::shared_ptr<Wakeup> engine_;
@@ -55,6 +58,7 @@ class Stream {
   std::condition_variable arrived_;
   std::deque<StreamEvent> events_;
   OnReady on_ready_;  // shared with calls that are under way
+  bool full_ = false;
   bool closed_ = false;
   bool finished_ = false;  // kFinished was pushed
 };

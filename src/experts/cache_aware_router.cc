@@ -21,10 +21,12 @@ void CacheAwareRouter::edit_choice(const RouterView& view, Choice& choice) {
   if (preference_ == 1) return;
   store_.find_resident(view.layer, in_memory_);
   row_failed_.assign(view.rows.size(), 0);
-  select_experts(
-      context_, *view.spec,
-      {.bias = model_.layer(view.layer).selection_bias, .preferred = in_memory_, .preference = preference_},
-      view.rows, view.logits, view.scores, moved_, row_failed_);
+  select_experts(context_, *view.spec,
+                 {.bias = model_.layer(view.layer).selection_bias,
+                  .preferred = in_memory_,
+                  .preference = preference_,
+                  .layer = view.layer},
+                 view.rows, view.logits, view.scores, moved_, row_failed_);
   count(choice, moved_);
   std::swap(choice, moved_);
 }

@@ -33,9 +33,7 @@ class CacheAwareRouter final : public RouterControl {
   /// Calls of experts since the start, and those that went to another expert than the model's own choice.
   int64_t n_calls() const { return n_calls_; }
   int64_t n_moved() const { return n_moved_; }
-  double moved_share() const {
-    return n_calls_ == 0 ? 0 : static_cast<double>(n_moved_) / static_cast<double>(n_calls_);
-  }
+  double moved_share() const { return share(n_moved_, n_calls_); }
 
  private:
   void count(const Choice& own, const Choice& moved);

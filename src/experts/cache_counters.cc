@@ -25,6 +25,10 @@ CacheCounters& CacheCounters::operator-=(const CacheCounters& other) {
   return *this;
 }
 
+double share(int64_t part, int64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
 CacheCounters sum(const CacheCountersByLayer& layers) {
   CacheCounters total;
   for (const CacheCounters& layer : layers) total += layer;

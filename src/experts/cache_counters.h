@@ -33,4 +33,7 @@ using CacheCountersByLayer = std::vector<CacheCounters>;
 
 CacheCounters sum(const CacheCountersByLayer& layers);
 
+/// part / whole; 0 of nothing.
+double share(int64_t part, int64_t whole);
+
 }  // namespace soli

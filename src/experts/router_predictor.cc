@@ -59,8 +59,8 @@ void RouterPredictor::predict(const RouterView& view, int64_t layer) {
   linear(context_, weights.router, input, logits);
   router_scores(context_, spec.router, logits, scores);
   row_failed_.assign(static_cast<size_t>(n_rows), 0);
-  select_experts(context_, spec.router, {.bias = weights.selection_bias}, view.rows, logits, scores, choice_,
-                 row_failed_);
+  select_experts(context_, spec.router, {.bias = weights.selection_bias, .layer = layer}, view.rows, logits,
+                 scores, choice_, row_failed_);
   tell(layer);
 }
 

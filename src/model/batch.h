@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/routing_policy.h"
+#include "model/steering.h"
 #include "ops/attention.h"
 
 namespace soli {
@@ -21,6 +22,9 @@ struct BatchRow {
   int32_t adapter = -1;                    // number of an adapter on the model's Linears, -1: none
   const RoutingPolicy* policy = nullptr;   // never null in a planned batch
   std::span<std::byte* const> pages = {};  // the sequence's KV pages, up to this position
+  const Steering* steering = nullptr;      // what the policy asks for beyond k and threshold of all layers
+  /// The steering state beside the pages (model/steering_state.h); empty where the engine keeps none.
+  std::span<std::byte* const> states = {};
 };
 
 /// The rows of one step: prefill chunks and decode rows of many sequences, mixed. Rows of one sequence stand

@@ -31,6 +31,7 @@ class Step {
         n_rows_(batch.n_rows()) {
     SOLI_CHECK(n_rows_ <= workspace.limits().max_rows, "{} rows", n_rows_);
     workspace_.row_failed.assign(batch.rows.size(), 0);
+    workspace_.steer.begin_step(batch.rows);
     workspace_.positions.clear();
     workspace_.attention_rows.clear();
     for (const BatchRow& row : batch.rows) {
@@ -134,10 +135,12 @@ class Step {
                        .hidden = input,
                        .logits = {},
                        .scores = {}};
-    if (hooks_.control != nullptr) {
+    const bool clamps = workspace_.steer.clamps(layer);
+    if (clamps || hooks_.control != nullptr) {
       input = view(Buffer::kGateInput);
       std::copy_n(seen.hidden.data, n_rows_ * seen.hidden.cols, input.data);
-      hooks_.control->edit_gate_input(seen, input);
+      if (clamps) workspace_.steer.clamp(context_, layer, input);
+      if (hooks_.control != nullptr) hooks_.control->edit_gate_input(seen, input);
       seen.hidden = input;
     }
     const MatrixView<float> logits = view(Buffer::kRouterLogits);
@@ -146,9 +149,11 @@ class Step {
     if (hooks_.control != nullptr) hooks_.control->edit_logits(seen, logits);
     const MatrixView<float> scores = view(Buffer::kScores);
     router_scores(context_, spec_.router, logits, scores);
+    workspace_.steer.edit_scores(context_, spec_.router, layer, logits, scores);
     seen.scores = scores;
-    select_experts(context_, spec_.router, {.bias = weights.selection_bias}, batch_.rows, logits, scores,
-                   workspace_.choice, workspace_.row_failed);
+    select_experts(context_, spec_.router,
+                   {.bias = weights.selection_bias, .layer = layer, .overflow = &workspace_.overflow},
+                   batch_.rows, logits, scores, workspace_.choice, workspace_.row_failed);
     if (RouterControl* const control = experts_.control()) {
       control->edit_choice(seen, workspace_.choice);
       check_choice(spec_.router, workspace_.choice, n_rows_);

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "model/choice_limits.h"
 
 namespace soli {
 namespace {
@@ -19,6 +20,7 @@ struct SelectScratch {
   std::span<float> ranked;   // [n_experts] what the choice goes by; kExcluded for groups that take no part
   std::span<int32_t> order;  // [n_experts]
   std::span<float> groups;   // [n_groups]
+  std::span<int32_t> calls;  // [n_experts] within a capacity window
 };
 
 /// What one row chose.
@@ -38,13 +40,13 @@ class SelectRoom {
         k_max_(static_cast<size_t>(k_max)) {
     const auto n_members = static_cast<size_t>(context.team.size());
     const size_t n_floats = n_members * (n_experts_ + n_groups_) + n_rows_ * k_max_;
-    const size_t n_ids = n_members * n_experts_ + n_rows_ * k_max_;
+    const size_t n_ids = 2 * n_members * n_experts_ + n_rows_ * k_max_;
     const size_t bytes = n_rows_ * sizeof(ChosenRow) + n_floats * sizeof(float) + n_ids * sizeof(int32_t);
     rows_ = reinterpret_cast<ChosenRow*>(context.scratch.take<std::byte>(static_cast<int64_t>(bytes)));
     floats_ = reinterpret_cast<float*>(rows_ + n_rows_);
     ids_ = reinterpret_cast<int32_t*>(floats_ + n_floats);
     float* weights = floats_ + n_members * (n_experts_ + n_groups_);
-    int32_t* ids = ids_ + n_members * n_experts_;
+    int32_t* ids = ids_ + 2 * n_members * n_experts_;
     for (size_t r = 0; r < n_rows_; ++r, weights += k_max_, ids += k_max_) {
       new (rows_ + r) ChosenRow{{ids, k_max_}, {weights, k_max_}};
     }
@@ -53,7 +55,11 @@ class SelectRoom {
   SelectScratch scratch_of(int member) const {
     const auto m = static_cast<size_t>(member);
     float* const floats = floats_ + m * (n_experts_ + n_groups_);
-    return {{floats, n_experts_}, {ids_ + m * n_experts_, n_experts_}, {floats + n_experts_, n_groups_}};
+    int32_t* const ids = ids_ + 2 * m * n_experts_;
+    return {{floats, n_experts_},
+            {ids, n_experts_},
+            {floats + n_experts_, n_groups_},
+            {ids + n_experts_, n_experts_}};
   }
   std::span<ChosenRow> rows() const { return {rows_, n_rows_}; }
 
@@ -94,7 +100,7 @@ void keep_best_groups(const RouterSpec& spec, const SelectScratch& scratch) {
         second = std::max(second, score);
       }
     }
-    scratch.groups[g] = group_size == 1 ? best : best + second;
+    scratch.groups[g] = second == kExcluded ? best : best + second;
   }
   const std::span<int32_t> order = scratch.order.first(scratch.groups.size());
   order_best_first(scratch.groups, spec.n_groups_used, order);
@@ -102,24 +108,6 @@ void keep_best_groups(const RouterSpec& spec, const SelectScratch& scratch) {
     const size_t first = static_cast<size_t>(group) * group_size;
     std::fill_n(scratch.ranked.begin() + static_cast<std::ptrdiff_t>(first), group_size, kExcluded);
   }
-}
-
-/// Keeps of the row's ordered experts those that its policy lets pass, at the front of `order`, and returns
-/// how many they are. A bias of selection may have put an expert of a lower score before one of a higher.
-int64_t apply_policy(const RouterSpec& spec, const RoutingPolicy& policy, const float* scores,
-                     std::span<int32_t> order) {
-  const int64_t k = policy.experts_per_token == 0 ? spec.experts_per_token
-                                                  : std::min(policy.experts_per_token, spec.n_reachable());
-  if (policy.relative_threshold <= 0) return k;
-  const auto score_of = [&](int32_t expert) { return static_cast<double>(scores[expert]); };
-  double best = score_of(order[0]);
-  for (const int32_t expert : order.first(static_cast<size_t>(k))) best = std::max(best, score_of(expert));
-  int64_t kept = std::min(k, policy.k_min);
-  for (int64_t i = kept; i < k; ++i) {
-    const int32_t expert = order[static_cast<size_t>(i)];
-    if (score_of(expert) > policy.relative_threshold * best) order[static_cast<size_t>(kept++)] = expert;
-  }
-  return kept;
 }
 
 /// softmax of the chosen experts' logits.
@@ -154,9 +142,18 @@ void weigh(const RouterSpec& spec, const float* logits, const float* scores, std
   for (float& weight : weights) weight = static_cast<float>(static_cast<double>(weight) * spec.weight_scale);
 }
 
+const LayerSteering* steering_of(const BatchRow& row, int64_t layer) {
+  return row.steering == nullptr ? nullptr : &row.steering->layer(layer);
+}
+
+bool has_capacity(const BatchRow& row, int64_t layer) {
+  return row.steering != nullptr && row.steering->layer(layer).capacity > 0;
+}
+
 /// How many experts a row may choose at most.
-int64_t k_max_of(const RouterSpec& spec, const RoutingPolicy& policy) {
-  return std::max(spec.experts_per_token, std::min(policy.experts_per_token, spec.n_reachable()));
+int64_t k_max_of(const RouterSpec& spec, const BatchRow& row, int64_t layer) {
+  if (const LayerSteering* const steering = steering_of(row, layer)) return steering->k;
+  return std::max(spec.experts_per_token, std::min(row.policy->experts_per_token, spec.n_reachable()));
 }
 
 void prefer(const RouterSpec& spec, const Selection& selection, const float* scores,
@@ -168,18 +165,72 @@ void prefer(const RouterSpec& spec, const Selection& selection, const float* sco
   }
 }
 
-void select_row(const RouterSpec& spec, const Selection& selection, const RoutingPolicy& policy,
-                const float* logits, const float* scores, const SelectScratch& scratch, ChosenRow& chosen) {
+ChoiceLimits limits_of(const RouterSpec& spec, const RoutingPolicy& policy, const LayerSteering* steering) {
+  if (steering != nullptr) {
+    const auto n_forced = static_cast<int64_t>(steering->forced.size());
+    return {steering->k, std::max(steering->k_min, n_forced), steering->relative_threshold,
+            steering->cumulative_probability, n_forced};
+  }
+  const int64_t k = policy.experts_per_token == 0 ? spec.experts_per_token
+                                                  : std::min(policy.experts_per_token, spec.n_reachable());
+  return {k, policy.k_min, policy.relative_threshold};
+}
+
+void exclude_masked(const LayerSteering* steering, std::span<float> ranked) {
+  if (steering == nullptr) return;
+  for (size_t e = 0; e < steering->masked.size(); ++e) {
+    if (steering->masked[e] != 0) ranked[e] = kExcluded;
+  }
+}
+
+/// Those that must be chosen go before all others, whatever their group.
+void put_forced_first(const LayerSteering* steering, std::span<float> ranked) {
+  if (steering == nullptr) return;
+  for (const int32_t id : steering->forced) ranked[static_cast<size_t>(id)] = -kExcluded;
+}
+
+/// Ranks the experts of a row, best first; of `n_ordered` at least, those that may be chosen are in order.
+/// Returns how many of these there are.
+int64_t rank_experts(const RouterSpec& spec, const Selection& selection, const LayerSteering* steering,
+                     const float* logits, const float* scores, int64_t n_ordered,
+                     const SelectScratch& scratch) {
   const auto n_experts = static_cast<size_t>(spec.n_experts);
   const float* ranking = spec.gating == Gating::kSoftmaxChosen ? logits : scores;
   std::copy_n(ranking, n_experts, scratch.ranked.begin());
   for (size_t e = 0; e < selection.bias.size(); ++e) scratch.ranked[e] += selection.bias[e];
+  exclude_masked(steering, scratch.ranked);
   if (spec.n_groups_used < spec.n_groups) keep_best_groups(spec, scratch);
   prefer(spec, selection, scores, scratch.ranked);
-  order_best_first(scratch.ranked, k_max_of(spec, policy), scratch.order);
-  chosen.n = apply_policy(spec, policy, scores, scratch.order);
+  put_forced_first(steering, scratch.ranked);
+  order_best_first(scratch.ranked, n_ordered, scratch.order);
+  const auto may_be_chosen = [&](int64_t i) {
+    return scratch.ranked[static_cast<size_t>(scratch.order[static_cast<size_t>(i)])] > kExcluded;
+  };
+  while (steering != nullptr && n_ordered > 0 && !may_be_chosen(n_ordered - 1)) --n_ordered;
+  return n_ordered;
+}
+
+void select_row(const RouterSpec& spec, const Selection& selection, const BatchRow& row, const float* logits,
+                const float* scores, const SelectScratch& scratch, ChosenRow& chosen) {
+  const LayerSteering* const steering = steering_of(row, selection.layer);
+  const bool is_limited = has_capacity(row, selection.layer);
+  const int64_t n_ordered = is_limited ? spec.n_experts : k_max_of(spec, row, selection.layer);
+  const int64_t n = rank_experts(spec, selection, steering, logits, scores, n_ordered, scratch);
+  const std::span<int32_t> order = scratch.order.first(static_cast<size_t>(n));
+  const ChoiceLimits limits = limits_of(spec, *row.policy, steering);
+  const std::span<const float> row_scores(scores, static_cast<size_t>(spec.n_experts));
+  chosen.n = apply_limits(limits, row_scores, order.first(static_cast<size_t>(std::min(limits.k, n))));
+  if (is_limited) {
+    const CapacityWindow window(*row.steering, *steering, row, scratch.calls);
+    chosen.n = window.apply(limits.n_forced, chosen.n, order, selection.overflow);
+    window.record(order.first(static_cast<size_t>(chosen.n)));
+  }
   const auto kept = static_cast<size_t>(chosen.n);
-  std::copy_n(scratch.order.begin(), kept, chosen.ids.begin());
+  if (limits.n_forced > 0) {
+    std::stable_sort(order.begin(), order.begin() + chosen.n,
+                     [&](int32_t a, int32_t b) { return scores[a] > scores[b]; });
+  }
+  std::copy_n(order.begin(), kept, chosen.ids.begin());
   weigh(spec, logits, scores, chosen.ids.first(kept), chosen.weights.first(kept));
 }
 
@@ -197,18 +248,22 @@ std::span<const float> Choice::weights_of(int64_t row) const {
   return std::span(weights).subspan(begin, end - begin);
 }
 
+void score_row(const kernels::KernelTable& kernels, const RouterSpec& spec, const float* logits,
+               float* scores) {
+  if (spec.gating == Gating::kSigmoid) {
+    kernels.sigmoid(logits, spec.n_experts, scores);
+  } else {
+    std::copy_n(logits, spec.n_experts, scores);
+    kernels.softmax(scores, spec.n_experts);
+  }
+}
+
 void router_scores(OpContext& context, const RouterSpec& spec, MatrixView<const float> logits,
                    MatrixView<float> scores) {
   SOLI_CHECK(scores.rows == logits.rows && scores.cols == logits.cols);
   context.team.parallel_for(logits.rows, 16, [&](int64_t begin, int64_t end, int) {
-    for (int64_t row = begin; row < end; ++row) {
-      if (spec.gating == Gating::kSigmoid) {
-        context.kernels.sigmoid(logits.row(row), logits.cols, scores.row(row));
-      } else {
-        std::copy_n(logits.row(row), logits.cols, scores.row(row));
-        context.kernels.softmax(scores.row(row), logits.cols);
-      }
-    }
+    for (int64_t row = begin; row < end; ++row)
+      score_row(context.kernels, spec, logits.row(row), scores.row(row));
   });
 }
 
@@ -222,19 +277,29 @@ void select_experts(OpContext& context, const RouterSpec& spec, const Selection&
   SOLI_CHECK(spec.n_experts % spec.n_groups == 0 && spec.n_groups_used >= 1 &&
              spec.n_groups_used <= spec.n_groups);
   int64_t k_max = spec.experts_per_token;
-  for (const BatchRow& row : rows) k_max = std::max(k_max, k_max_of(spec, *row.policy));
+  for (const BatchRow& row : rows) k_max = std::max(k_max, k_max_of(spec, row, selection.layer));
   const SelectRoom room(context, spec, n_rows, k_max);
+  const auto select = [&](int64_t row, int member) {
+    const auto r = static_cast<size_t>(row);
+    if (!context.kernels.all_finite(logits.row(row), logits.cols)) {
+      row_failed[r] = 1;
+      return;
+    }
+    select_row(spec, selection, rows[r], logits.row(row), scores.row(row), room.scratch_of(member),
+               room.rows()[r]);
+  };
+  const auto waits = [&](int64_t row) {
+    return has_capacity(rows[static_cast<size_t>(row)], selection.layer);
+  };
   context.team.parallel_for(n_rows, 16, [&](int64_t begin, int64_t end, int member) {
     for (int64_t row = begin; row < end; ++row) {
-      const auto r = static_cast<size_t>(row);
-      if (!context.kernels.all_finite(logits.row(row), logits.cols)) {
-        row_failed[r] = 1;
-        continue;
-      }
-      select_row(spec, selection, *rows[r].policy, logits.row(row), scores.row(row), room.scratch_of(member),
-                 room.rows()[r]);
+      if (!waits(row)) select(row, member);
     }
   });
+  // Where room is limited, a row looks at the choice of those before it.
+  for (int64_t row = 0; row < n_rows; ++row) {
+    if (waits(row)) select(row, 0);
+  }
   choice.row_begin.assign(1, 0);
   choice.ids.clear();
   choice.weights.clear();

@@ -6,6 +6,7 @@
 
 #include "base/matrix.h"
 #include "model/batch.h"
+#include "model/choice_limits.h"
 #include "model/spec.h"
 #include "ops/context.h"
 
@@ -39,10 +40,18 @@ struct Selection {
   /// are chosen without. So no expert goes before one that is `preference` times as probable.
   std::span<const uint8_t> preferred = {};
   float preference = 1;
+  int64_t layer = 0;                   // among all layers: whose part of the rows' steering holds
+  OverflowCounts* overflow = nullptr;  // added to, where somebody counts
 };
 
-/// Chooses and weighs. Ties go to the lower id. A row whose logits are not finite gets no experts and
-/// `row_failed[row] = true`; no other row notices.
+/// Scores of one row of logits.
+void score_row(const kernels::KernelTable& kernels, const RouterSpec& spec, const float* logits,
+               float* scores);
+
+/// Chooses and weighs, as the rows' policies and steering ask. Where a steering limits capacity, the choice
+/// is written to the row's steering state, and those of the rows before it are read there. Ties go to the
+/// lower id. A row whose logits are not finite gets no experts and `row_failed[row] = true`; no other row
+/// notices.
 void select_experts(OpContext& context, const RouterSpec& spec, const Selection& selection,
                     std::span<const BatchRow> rows, MatrixView<const float> logits,
                     MatrixView<const float> scores, Choice& choice, std::span<uint8_t> row_failed);

@@ -9,6 +9,7 @@
 #include "base/slab.h"
 #include "model/router.h"
 #include "model/spec.h"
+#include "model/steer.h"
 #include "ops/attention.h"
 #include "ops/moe_ffn.h"
 
@@ -65,6 +66,8 @@ class Workspace {
   std::vector<int64_t> positions;            // [rows]
   std::vector<AttentionRow> attention_rows;  // [rows]
   std::vector<int64_t> wanted_rows;          // rows that want logits
+  Steer steer;                               // of the step
+  OverflowCounts overflow;                   // of all steps so far
   std::vector<uint8_t> row_failed;           // [rows] of the last step: 1 where a value was not finite
 
  private:

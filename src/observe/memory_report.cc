@@ -10,10 +10,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double share(int64_t part, int64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
 double milliseconds(int64_t ns) { return static_cast<double>(ns) * 1e-6; }
 
 std::string row(const std::string& name, const CacheCounters& counters) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "serve/policy_allowance.h"
 
 namespace soli::serve {
 
@@ -16,8 +17,9 @@ struct ApiKey {
   std::string key = {};
   std::string name = {};              // for the log and the metrics; keys themselves are never shown
   int64_t max_experts_per_token = 0;  // 0: the server's limit
-  std::string tenant = {};            // keys with the same one share a turn; "": a turn of its own
-  int64_t priority = 0;               // among waiting requests of one tenant, the highest goes first
+  std::optional<PolicyAllowance> allow_policy = {};  // of what the server allows; else all of it
+  std::string tenant = {};  // keys with the same one share a turn; "": a turn of its own
+  int64_t priority = 0;     // among waiting requests of one tenant, the highest goes first
 };
 
 /// The keys of a server. Immutable; any thread may read.

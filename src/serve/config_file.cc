@@ -58,6 +58,14 @@ Result<int64_t> read_integer(const std::string& key, const toml::node& node, con
   return number->get();
 }
 
+Result<PolicyAllowance> read_allowance(const toml::node& node, const std::string& path) {
+  const auto* text = node.as_string();
+  if (text == nullptr) return wrong(path, line_of(node), "api-key: 'allow-policy' is a text");
+  auto allowance = PolicyAllowance::parse(text->get());
+  if (allowance) return allowance;
+  return wrong(path, line_of(node), "api-key: 'allow-policy': " + allowance.error().message);
+}
+
 Result<ApiKey> read_api_key(const toml::table& table, const std::string& path) {
   ApiKey key;
   for (const auto& [name, node] : table) {
@@ -72,13 +80,16 @@ Result<ApiKey> read_api_key(const toml::table& table, const std::string& path) {
       *text_field = text->get();
     } else if (field == "max-experts-per-token") {
       SOLI_ASSIGN_OR_RETURN(key.max_experts_per_token, read_integer(field, node, path, 0, 65'536));
+    } else if (field == "allow-policy") {
+      SOLI_ASSIGN_OR_RETURN(key.allow_policy, read_allowance(node, path));
     } else if (field == "priority") {
       SOLI_ASSIGN_OR_RETURN(key.priority, read_integer(field, node, path, -1000, 1000));
     } else {
       return wrong(
           path, line_of(node),
-          fmt::format("api-key: '{}' is not known; key, name, tenant, priority, max-experts-per-token",
-                      printable(field)));
+          fmt::format(
+              "api-key: '{}' is not known; key, name, tenant, priority, max-experts-per-token, allow-policy",
+              printable(field)));
     }
   }
   if (key.key.empty()) return wrong(path, line_of(table), "api-key: there is no 'key'");

@@ -25,8 +25,8 @@ struct ConfigFile {
 inline constexpr size_t kMaxConfigBytes = size_t{1} << 20;
 
 /// Reads TOML: texts, whole numbers, numbers, true and false, lists of these, and [[api-key]] tables with
-/// key, name, max-experts-per-token and priority. Whether a setting means anything is not known here. Fails
-/// with kMalformed or kLimit, naming path and line.
+/// key, name, tenant, max-experts-per-token, allow-policy and priority. Whether a setting means anything is
+/// not known here. Fails with kMalformed or kLimit, naming path and line.
 Result<ConfigFile> parse_config(std::string_view text, const std::string& path);
 
 }  // namespace soli::serve

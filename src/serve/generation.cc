@@ -45,24 +45,22 @@ openai::ApiResult<std::unique_ptr<Generation>> Generation::submit(const ModelBac
                                                                   std::shared_ptr<RequestContext> context) {
   std::unique_ptr<Generation> generation(
       new Generation(backend, std::move(job), id, metrics, std::move(context)));
-  for (const Request& request : generation->job_.requests) {
-    Result<std::shared_ptr<Stream>> stream = backend.engine->submit(request);
-    if (!stream) return tl::unexpected(openai::submit_error(stream.error()));
-    generation->choices_.push_back({.stream = *std::move(stream)});
-  }
+  auto streams = backend.engine->submit_all(generation->job_.requests);
+  if (!streams) return tl::unexpected(openai::submit_error(streams.error()));
+  for (std::shared_ptr<Stream>& stream : *streams)
+    generation->choices_.push_back({.stream = std::move(stream)});
   return generation;
 }
 
 Generation::~Generation() { end(); }
 
 void Generation::end() {
-  for (Choice& choice : choices_) {
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    Choice& choice = choices_[i];
     choice.stream->set_on_ready(nullptr);
     if (std::exchange(choice.finished, true)) continue;
     choice.stream->close();
-    const Outcome outcome = choice.stopped ? Outcome::kStop : Outcome::kAbort;
-    metrics_.count_choice({}, outcome);
-    context_->use.add({}, outcome);
+    count(i, {}, choice.stopped ? Outcome::kStop : Outcome::kAbort);
   }
 }
 
@@ -87,18 +85,24 @@ void Generation::take(size_t index, StreamEvent event, std::vector<std::string>&
   Choice& choice = choices_[index];
   if (event.kind == StreamEvent::Kind::kFinished) {
     choice.finished = true;
-    count(choice, event);
+    count(index, event.summary, choice.stopped ? Outcome::kStop : outcome_of(event.reason));
   }
-  if (!answer_.push(index, std::move(event), payloads) && !choice.finished && !choice.stopped) {
+  const int64_t n_before = answer_.n_generated(index);
+  const bool goes_on = answer_.push(index, std::move(event), payloads);
+  metrics_.count_tokens(answer_.n_generated(index) - n_before);
+  if (!goes_on && !choice.finished && !choice.stopped) {
     choice.stopped = true;
     choice.stream->close();
   }
 }
 
-void Generation::count(const Choice& choice, const StreamEvent& finished) {
-  const Outcome outcome = choice.stopped ? Outcome::kStop : outcome_of(finished.reason);
-  metrics_.count_choice(finished.summary, outcome);
-  context_->use.add(finished.summary, outcome);
+/// As in the usage: tokens that the engine drew after the end of a text are none of it, and a prompt is one
+/// prompt, whatever the number of its choices.
+void Generation::count(size_t index, RequestSummary summary, Outcome outcome) {
+  summary.n_generated = answer_.n_generated(index);
+  metrics_.count_choice(summary, outcome);
+  if (index % static_cast<size_t>(job_.n) != 0) summary.n_prompt = summary.n_cached = 0;
+  context_->use.add(summary, outcome);
 }
 
 namespace {

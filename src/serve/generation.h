@@ -58,7 +58,7 @@ class Generation {
   Generation(const ModelBackend& backend, openai::TextJob job, const std::string& id, Metrics& metrics,
              std::shared_ptr<RequestContext> context);
   void take(size_t choice, StreamEvent event, std::vector<std::string>& payloads);
-  void count(const Choice& choice, const StreamEvent& finished);
+  void count(size_t choice, RequestSummary summary, Outcome outcome);
 
   const openai::TextJob job_;
   openai::Answer answer_;

@@ -81,13 +81,14 @@ void add_engine(Page& page, const ModelFigures& model) {
   const EngineCounters& engine = model.engine;
   page.gauge("soli_num_requests_running", "Requests that share the steps of the engine.",
              static_cast<double>(engine.n_running));
+  page.gauge("soli_num_requests_paused", "Of those, the ones whose clients have yet to read.",
+             static_cast<double>(engine.n_paused));
   page.gauge("soli_num_requests_waiting", "Requests that wait for a place.",
              static_cast<double>(engine.n_waiting));
   page.counter("soli_requests_refused_total", "Requests for which the queue was full.", engine.n_refused);
   page.counter("soli_num_preemptions_total", "Times that a sequence lost its KV pages to others.",
                engine.n_preempted);
   page.counter("soli_prompt_tokens_total", "Tokens of prompts.", engine.prompt_tokens);
-  page.counter("soli_generation_tokens_total", "Generated tokens.", engine.generated_tokens);
   page.counter("soli_prefix_cache_queries_total",
                "Tokens of prompts that were looked for in the prefix cache.", engine.prompt_tokens);
   page.counter("soli_prefix_cache_hits_total", "Tokens of prompts that the prefix cache had.",
@@ -101,6 +102,9 @@ void add_engine(Page& page, const ModelFigures& model) {
   page.counter("soli_engine_rows_total", "", engine.decode_rows, {{"phase", "decode"}});
   page.counter("soli_engine_recomputed_rows_total", "Rows that were computed again after a preemption.",
                engine.recomputed_rows);
+  page.counter("soli_expert_overflow_total", "Calls of experts whose capacity, by a policy, was used up.",
+               engine.overflow.n_moved, {{"result", "moved"}});
+  page.counter("soli_expert_overflow_total", "", engine.overflow.n_dropped, {{"result", "dropped"}});
   page.gauge("soli_kv_pages", "KV pages in use.", static_cast<double>(engine.prefix_cache_pages),
              {{"owner", "prefix_cache"}});
   page.gauge("soli_kv_pages", "", static_cast<double>(engine.kv_pages_in_use - engine.prefix_cache_pages),
@@ -149,6 +153,7 @@ class Metrics::Impl {
   mutable prometheus::Registry registry;
   prometheus::Family<prometheus::Counter>* answers;
   std::array<prometheus::Counter*, kOutcomes> outcomes;
+  prometheus::Counter* generation_tokens;
   prometheus::Histogram* first_token;
   prometheus::Histogram* per_token;
   prometheus::Histogram* request;
@@ -177,6 +182,11 @@ Metrics::Impl::Impl(const std::string& id) : model_id(id) {
   for (size_t i = 0; i < kOutcomes; ++i) {
     outcomes[i] = &ended.Add({{"model_name", id}, {"finished_reason", name_of(static_cast<Outcome>(i))}});
   }
+  generation_tokens = &prometheus::BuildCounter()
+                           .Name("soli_generation_tokens_total")
+                           .Help("Generated tokens that became part of an answer.")
+                           .Register(registry)
+                           .Add({{"model_name", id}});
   first_token =
       histogram("soli_time_to_first_token_seconds", "From the queue to the first token.", kFirstTokenSeconds);
   per_token = histogram("soli_time_per_output_token_seconds",
@@ -216,6 +226,10 @@ void Metrics::count_choice(const RequestSummary& summary, Outcome outcome) {
     impl_->per_token->Observe(seconds_between(first, summary.finished) /
                               static_cast<double>(summary.n_generated - 1));
   }
+}
+
+void Metrics::count_tokens(int64_t n) {
+  if (n > 0) impl_->generation_tokens->Increment(static_cast<double>(n));
 }
 
 void Metrics::observe_request(double seconds) { impl_->request->Observe(seconds); }

@@ -44,6 +44,8 @@ class Metrics {
   void count_answer(RouteId route, int status);
   /// One choice has ended.
   void count_choice(const RequestSummary& summary, Outcome outcome);
+  /// Generated tokens that became part of an answer.
+  void count_tokens(int64_t n);
   /// A request for text or embeddings was answered to its end.
   void observe_request(double seconds);
 

@@ -268,7 +268,10 @@ void Service::translate(const HttpRequest& request, std::shared_ptr<Responder> r
 
 openai::Caller Service::caller_of(const RequestContext& context) const {
   openai::Caller caller{.seed = random_seed()};
-  if (context.key) caller.experts_per_token = options_.keys[*context.key].max_experts_per_token;
+  if (!context.key) return caller;
+  const ApiKey& key = options_.keys[*context.key];
+  caller.experts_per_token = key.max_experts_per_token;
+  caller.allow_policy = key.allow_policy;
   return caller;
 }
 

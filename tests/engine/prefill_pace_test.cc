@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <vector>
 
@@ -76,15 +77,46 @@ TEST(PrefillPace, ACostThatBeginsWithAJumpIsLearnt) {
   EXPECT_LT(largest(run(pace, machine, 16, 200).slowdowns), kSlowdown);
 }
 
-TEST(PrefillPace, PromptsGetOnEvenWhereEveryRowIsTooDear) {
+TEST(PrefillPace, PromptsGetTheirShareOfTheTimeWhereEveryRowIsTooDear) {
   const auto machine = [](int64_t decode, int64_t prompt) {
     return plain(decode, 0) + 1.0 * static_cast<double>(prompt);
   };
   PrefillPace pace(kSlowdown);
   run(pace, machine, 1, 20);
-  const PacedRun later = run(pace, machine, 1, 100);
-  EXPECT_GE(later.n_prompt_rows, 95 * PrefillPace::kLeastRows);
-  EXPECT_LE(later.n_prompt_rows, 100 * PrefillPace::kLeastRows);
+  const PacedRun later = run(pace, machine, 1, 20'000);
+  const double alone = 20'000 * plain(1, 0);
+  EXPECT_NEAR((alone + static_cast<double>(later.n_prompt_rows)) / alone, kSlowdown, 0.1);
+}
+
+/// Experts on the disk: the first rows of a step call nearly all of them, and further ones cost next to
+/// nothing.
+TEST(PrefillPace, ChunksAreWholeWhereAFewRowsCostAsMuch) {
+  const auto machine = [](int64_t decode, int64_t prompt) {
+    const double n_called = 1 - std::pow(1 - 1.0 / 16, static_cast<double>(decode + prompt));
+    return 8 * n_called + 0.001 * static_cast<double>(decode + prompt);
+  };
+  for (const int64_t n_decode_rows : {1, 4, 16}) {
+    PrefillPace pace(kSlowdown, true);
+    pace.record(0, 50, machine(0, 50));  // the first prompts, before anybody decodes
+    run(pace, machine, n_decode_rows, 200);
+    const PacedRun later = run(pace, machine, n_decode_rows, 500);
+    const double alone = 500 * machine(n_decode_rows, 0);
+    double all = static_cast<double>(later.n_without) * machine(n_decode_rows, 0);
+    for (const double slowdown : later.slowdowns) all += slowdown * machine(n_decode_rows, 0);
+    EXPECT_LT(all / alone, kSlowdown * 1.05) << n_decode_rows << ": in the mean";
+    // What the time that is allowed for prompts could read at most, in whole chunks.
+    const double chunk = machine(n_decode_rows, kMost) - machine(n_decode_rows, 0);
+    const double possible = (kSlowdown - 1) * alone / chunk * kMost;
+    EXPECT_GT(static_cast<double>(later.n_prompt_rows), 0.7 * std::min(possible, 500.0 * kMost));
+  }
+}
+
+TEST(PrefillPace, StepsStayBelowTheLimitWhereMemoryHoldsWhatIsCalled) {
+  PrefillPace pace(kSlowdown, true);
+  run(pace, plain, 16, 40);  // with a whole chunk, to see what it takes
+  const PacedRun later = run(pace, plain, 16, 200);
+  EXPECT_LT(largest(later.slowdowns), kSlowdown);
+  EXPECT_GT(later.slowdowns.back(), 1.9);
 }
 
 TEST(PrefillPace, FollowsAMachineThatChanges) {

@@ -298,6 +298,17 @@ TEST(LogProbability, IsTheLogOfTheSoftmax) {
   EXPECT_NEAR(log_probability(std::vector<float>{0, 1000}, 0), -1000, 1e-9);
 }
 
+TEST(KlDivergence, IsTheExpectedDifferenceOfLogProbabilities) {
+  // p = (1/2, 1/4, 1/4), q = (1/4, 1/4, 1/2): KL = 1/2 ln 2 - 1/4 ln 2.
+  const std::vector<float> p = {std::log(2.0F), 0, 0};
+  const std::vector<float> q = {0, 0, std::log(2.0F)};
+  EXPECT_NEAR(kl_divergence(p, q), std::log(2) / 4, 1e-7);
+  EXPECT_EQ(kl_divergence(p, p), 0);
+  // The same distribution at another height; and one that is sure of the wrong token.
+  EXPECT_NEAR(kl_divergence(p, std::vector<float>{std::log(2.0F) + 50, 50, 50}), 0, 1e-6);
+  EXPECT_NEAR(kl_divergence(std::vector<float>{0, 1000}, std::vector<float>{1000, 0}), 1000, 1e-9);
+}
+
 TEST(TopLogProbabilities, AreTheBestInOrderWithTheSameNumbers) {
   const std::vector<float> logits = {1, 3, -2, 3, 0.5F};
   const std::vector<TokenLogprob> top = top_log_probabilities(logits, 3);

@@ -85,6 +85,130 @@ TEST(Scheduling, WhoLostItsPagesDoesNotTakeThemBackBeforeTheOneThatStarves) {
   }
 }
 
+TEST(Scheduling, AClientThatDoesNotReadKeepsNoPagesFromAnother) {
+  const EngineOptions options = {.context_length = 256, .max_sequences = 2, .max_kv_pages = 4};
+  LoadedEngine loaded = load_olmoe_to_schedule(options);
+  Engine& engine = *loaded.engine;
+  const Request slow_request = greedy(190, 66);
+  const Request quick_request = greedy(100, 20);
+  const auto slow = engine.submit(slow_request).value();
+  while (engine.step()) {
+  }
+  ASSERT_TRUE(slow->is_full()) << "with all pages";
+  Answer quick_answer;
+  const auto quick = engine.submit(quick_request).value();
+  for (int i = 0; i < 200 && !drain(*quick, quick_answer); ++i) engine.step();
+  EXPECT_EQ(quick_answer.tokens.size(), 20U);
+  EXPECT_EQ(engine.counters().n_preempted, 1);
+  Answer slow_answer;
+  while (!drain(*slow, slow_answer)) engine.step();
+  LoadedEngine alone = load_olmoe_to_schedule({.context_length = 256});
+  EXPECT_EQ(slow_answer.tokens, run_together(*alone.engine, {slow_request}).front().tokens);
+  EXPECT_EQ(quick_answer.tokens, run_together(*alone.engine, {quick_request}).front().tokens);
+}
+
+TEST(Scheduling, AClientThatDoesNotReadKeepsNoPlace) {
+  LoadedEngine loaded = load_olmoe_to_schedule({.context_length = 256, .max_sequences = 1, .max_queued = 2});
+  LoadedEngine alone = load_olmoe_to_schedule({.context_length = 256});
+  Engine& engine = *loaded.engine;
+  const std::vector<Request> requests = {greedy(10, 200), greedy(11, 200), greedy(12, 200), greedy(13, 200)};
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (const Request& request : requests) {
+    streams.push_back(engine.submit(request).value());
+    while (engine.step()) {
+    }
+  }
+  // One has the place, and as many as may wait are paused beside it.
+  EngineCounters now = engine.counters();
+  EXPECT_EQ(now.n_paused, 3);
+  EXPECT_EQ(now.n_running, 3);
+  EXPECT_EQ(now.n_waiting, 1);
+  std::vector<Answer> answers(streams.size());
+  size_t n_ended = 0;
+  while (n_ended < streams.size()) {
+    // All have read, and there is still one place.
+    for (size_t i = 0; i < streams.size(); ++i) {
+      if (answers[i].tokens.size() < 200) n_ended += drain(*streams[i], answers[i]) ? 1 : 0;
+    }
+    const int64_t n_before = engine.counters().decode_rows;
+    engine.step();
+    EXPECT_LE(engine.counters().decode_rows - n_before, 1);
+  }
+  EXPECT_EQ(engine.counters().n_paused, 0);
+  for (size_t i = 0; i < requests.size(); ++i)
+    EXPECT_EQ(answers[i].tokens, run_together(*alone.engine, {requests[i]}).front().tokens);
+}
+
+TEST(Scheduling, SlowReadersThatAllReadAtOnceHoldUpNobody) {
+  LoadedEngine loaded = load_olmoe_to_schedule({.context_length = 256, .max_sequences = 2});
+  Engine& engine = *loaded.engine;
+  std::vector<std::shared_ptr<Stream>> slow;
+  for (int i = 0; i < 5; ++i) slow.push_back(engine.submit(greedy(4, 200)).value());
+  while (engine.step()) {
+  }
+  ASSERT_EQ(engine.counters().n_paused, 5);
+  const auto quick = engine.submit(greedy(4, 30)).value();
+  engine.step();
+  for (const auto& stream : slow) {
+    while (stream->try_pop()) {
+    }
+  }
+  Answer answer;
+  for (int i = 0; i < 29; ++i) engine.step();
+  EXPECT_TRUE(drain(*quick, answer)) << "a token in every step";
+}
+
+TEST(Scheduling, PausedSequencesGiveTheirPagesToThoseThatRun) {
+  const EngineOptions options = {.context_length = 256, .max_sequences = 3, .max_kv_pages = 5};
+  LoadedEngine loaded = load_olmoe_to_schedule(options);
+  Engine& engine = *loaded.engine;
+  const Request slow_request = greedy(120, 100);
+  const auto slow = engine.submit(slow_request).value();
+  while (engine.step()) {
+  }
+  ASSERT_TRUE(slow->is_full()) << "with three of five pages";
+  const std::vector<Request> requests = {greedy(60, 100), greedy(61, 100)};
+  const auto streams = engine.submit_all(requests).value();
+  std::vector<Answer> answers(2);
+  // Both run at once, and neither waits for the other's end or loses its pages to it.
+  while (!drain(*streams[0], answers[0])) {
+    ASSERT_TRUE(engine.step());
+    drain(*streams[1], answers[1]);
+  }
+  EXPECT_GT(answers[1].tokens.size(), 50U);
+  Answer slow_answer;
+  bool has_ended = false;
+  while (!has_ended || answers[1].tokens.size() < 100) {
+    engine.step();
+    drain(*streams[1], answers[1]);
+    has_ended = has_ended || drain(*slow, slow_answer);
+  }
+  LoadedEngine alone = load_olmoe_to_schedule({.context_length = 256});
+  EXPECT_EQ(slow_answer.tokens, run_together(*alone.engine, {slow_request}).front().tokens);
+  for (size_t i = 0; i < requests.size(); ++i)
+    EXPECT_EQ(answers[i].tokens, run_together(*alone.engine, {requests[i]}).front().tokens);
+}
+
+TEST(Scheduling, TheRequestsOfOneAnswerAreQueuedTogetherOrNotAtAll) {
+  LoadedEngine loaded =
+      load_olmoe_to_schedule({.max_sequences = 1, .max_queued = 3, .max_queued_per_tenant = 2});
+  Engine& engine = *loaded.engine;
+  const auto n_waiting = [&] { return engine.counters().n_waiting; };
+  EXPECT_FALSE(engine.submit_all(std::vector<Request>(3, greedy(4, 4, 1)))) << "of one tenant";
+  EXPECT_EQ(n_waiting(), 0);
+  EXPECT_EQ(engine.counters().n_refused, 3);
+  EXPECT_TRUE(engine.submit_all(std::vector<Request>(2, greedy(4, 4, 1))));
+  const auto refused = engine.submit_all(std::vector<Request>(2, greedy(4, 4, 2)));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kLimit);
+  EXPECT_EQ(n_waiting(), 2);
+  std::vector<Request> one_is_wrong = {greedy(4, 4, 2), greedy(4, 4, 2)};
+  one_is_wrong[1].prompt.clear();
+  EXPECT_FALSE(engine.submit_all(one_is_wrong));
+  EXPECT_EQ(n_waiting(), 2);
+  EXPECT_TRUE(engine.submit(greedy(4, 4, 2)));
+}
+
 TEST(Scheduling, PriorityDecidesWithinATenant) {
   LoadedEngine loaded = load_olmoe_to_schedule({.context_length = 64, .max_sequences = 1});
   Engine& engine = *loaded.engine;

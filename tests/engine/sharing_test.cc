@@ -207,11 +207,15 @@ class Crowd {
     const uint64_t dice = rng_.next_below(10);
     if (dice < 4 && clients_.size() < 12) {
       const Request request = random_request();
-      clients_.push_back({request, engine_.submit(request).value(), {}, rng_.next_below(12) == 0});
+      clients_.push_back({.request = request,
+                          .stream = engine_.submit(request).value(),
+                          .leaves = rng_.next_below(12) == 0,
+                          .is_slow = rng_.next_below(4) == 0});
     }
     engine_.step();
     for (Client& client : clients_) {
-      if (rng_.next_below(4) == 0) continue;  // reads later
+      const bool reads = client.is_slow ? rng_.next_below(50) == 0 : rng_.next_below(4) != 0;
+      if (!reads) continue;
       if (client.leaves && rng_.next_below(10) == 0) client.stream->close();
       client.ended = client.ended || drain(*client.stream, client.answer);
     }
@@ -228,8 +232,9 @@ class Crowd {
   struct Client {
     Request request;
     std::shared_ptr<Stream> stream;
-    Answer answer;
+    Answer answer = {};
     bool leaves = false;
+    bool is_slow = false;
     bool ended = false;
   };
 
@@ -320,6 +325,29 @@ TEST(Sharing, CachedPagesAreChargedAndGoBeforeAnythingIsRefused) {
   while (auto event = stream->try_pop()) last = std::move(event);
   ASSERT_TRUE(last && last->error);
   EXPECT_THAT(last->error->message, testing::HasSubstr("kv pages"));
+}
+
+/// All but the last token came from the cache, so that the sequence seems to decode; without room for a copy
+/// of its page it is a prompt again, and must not get rows as both in one step.
+TEST(Sharing, APageThatCannotBeCopiedAfterAWaitIsComputedOnce) {
+  constexpr int32_t kOthers = 10;
+  LoadedEngine loaded = load("olmoe", {.context_length = 256,
+                                       .max_sequences = kOthers + 1,
+                                       .chunk_rows = kOthers,
+                                       .max_kv_pages = kOthers + 2});
+  Engine& engine = *loaded.engine;
+  const Request request = greedy(random_prompt(9, kPage + 9, loaded.model->spec().vocab_size), kPage);
+  const Answer expected = run_one(engine, request).first;
+  std::vector<std::shared_ptr<Stream>> slow;
+  for (int32_t token = 0; token < kOthers; ++token)
+    slow.push_back(engine.submit(greedy(std::vector<int32_t>(1, token), 100)).value());
+  engine.step();
+  // Its pages are there; its row has to wait until the others are paused, with a page each.
+  const auto stream = engine.submit(request).value();
+  Answer answer;
+  for (int i = 0; i < 500 && !drain(*stream, answer); ++i) engine.step();
+  for (const auto& other : slow) EXPECT_TRUE(other->is_full());
+  EXPECT_TRUE(same_bits(expected, answer)) << answer.tokens.size() << " tokens";
 }
 
 TEST(Sharing, APageThatCannotBeCopiedIsComputedAgain) {

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
+#include "model/steering.h"
 #include "serve/openai/answer.h"
 #include "serve/openai/endpoints.h"
 #include "support/served.h"
@@ -30,7 +31,7 @@ void check_request(const ServedModel& model, const Request& request) {
   for (const int32_t id : request.prompt) SOLI_CHECK(id >= 0 && id < model.spec->vocab_size);
   SOLI_CHECK(request.max_new_tokens >= -1 && request.n_top_logprobs >= 0);
   SOLI_CHECK(request.sampling.validate().has_value());
-  SOLI_CHECK(request.policy.experts_per_token <= model.limits.experts_per_token);
+  SOLI_CHECK(Steering::create(request.policy, *model.spec, model.limits.experts_per_token).has_value());
 }
 
 /// The job is answered, whatever the engine says.
@@ -56,6 +57,8 @@ void check_answer(const ServedModel& model, const TextJob& job) {
   for (const std::string& payload : payloads) SOLI_CHECK(Json::parse(payload).is_object());
 }
 
+const serve::PolicyAllowance kAll = serve::PolicyAllowance::parse("all").value();
+
 template <typename T>
 void check(const ApiResult<T>& result) {
   if (!result) check_error(result.error());
@@ -65,7 +68,8 @@ void check(const ApiResult<T>& result) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  static const Served served;
+  static Served served;
+  served.model.allow_policy = kAll;
   const ServedModel& model = served.model;
   const std::string_view body(reinterpret_cast<const char*>(data) + 1, size - 1);
   switch (data[0] % 8) {

@@ -30,7 +30,7 @@ TEST(ParseConfigTest, TakesKeys) {
   const ConfigFile config =
       parse_config(
           "[[api-key]]\nkey = \"12345678\"\nname = \"alice\"\nmax-experts-per-token = 4\n"
-          "tenant = 't'\npriority = -3\n[[api-key]]\nkey = \"23456789\"\n",
+          "tenant = 't'\npriority = -3\nallow-policy = \"mask\"\n[[api-key]]\nkey = \"23456789\"\n",
           "f")
           .value();
   ASSERT_EQ(config.api_keys.size(), 2U);
@@ -39,7 +39,10 @@ TEST(ParseConfigTest, TakesKeys) {
   EXPECT_EQ(config.api_keys[0].max_experts_per_token, 4);
   EXPECT_EQ(config.api_keys[0].tenant, "t");
   EXPECT_EQ(config.api_keys[0].priority, -3);
+  ASSERT_TRUE(config.api_keys[0].allow_policy);
+  EXPECT_THAT(config.api_keys[0].allow_policy->keys(), ElementsAre("mask"));
   EXPECT_EQ(config.api_keys[1].priority, 0);
+  EXPECT_FALSE(config.api_keys[1].allow_policy) << "as the server allows";
 }
 
 TEST(ParseConfigTest, NamesTheLineOfWhatIsWrong) {
@@ -55,6 +58,8 @@ TEST(ParseConfigTest, NamesTheLineOfWhatIsWrong) {
       {"[api-key]\nkey = \"12345678\"\n", 1},
       {"\n[[api-key]]\nkey = 1\n", 3},
       {"[[api-key]]\nkey = \"12345678\"\npriority = 1001\n", 3},
+      {"[[api-key]]\nkey = \"12345678\"\nallow-policy = \"heat\"\n", 3},
+      {"[[api-key]]\nkey = \"12345678\"\nallow-policy = 1\n", 3},
   };
   for (const auto& [text, line] : bad) {
     const auto config = parse_config(text, "soli.toml");

@@ -21,7 +21,7 @@ class Ledger:
     def answered(self, work, usage):
         self.whole_answers += 1
         self._add(self.prompt_tokens, work.prompt_tokens, work.prompt_tokens)
-        self._add(self.generated_tokens, work.generated_tokens, work.generated_tokens + work.extra_tokens)
+        self._add(self.generated_tokens, work.generated_tokens, work.generated_tokens)
         self.cached_tokens += (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
         for choice in work.choices:
             self._add(self.ended[choice.get("finish_reason", "stop")], 1, 1)  # an embedding has none
@@ -31,16 +31,11 @@ class Ledger:
         is_counted = n_events > 0 and work.n_sequences == 1
         self._break(work, work.prompt_tokens if is_counted else 0, n_events)
 
-    def turned_away(self, work):
-        """429: of several sequences the first ones may have been in the queue already."""
-        if work.n_sequences > 1:
-            self._break(work, 0, 0)
-
     def _break(self, work, prompt_tokens, generated_tokens):
         """At least so much was computed, at most all of it."""
         self.broken_answers += 1
         self._add(self.prompt_tokens, prompt_tokens, work.prompt_tokens)
-        self._add(self.generated_tokens, generated_tokens, work.generated_tokens + work.extra_tokens)
+        self._add(self.generated_tokens, generated_tokens, work.generated_tokens)
         for bounds in self.ended.values():
             self._add(bounds, 0, work.n_sequences)
 

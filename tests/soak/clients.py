@@ -75,15 +75,25 @@ class Crowd:
     async def complete(self, work, body, connection, pace=None):
         """A request to its end, which begins again while the queue is full."""
         key = self.random.choice(work.keys)
+        n_events = [0]
+
+        def on_event(answer):
+            n_events[0] = len(answer.events)
+
         while True:
-            await connection.send("POST", work.path, body, key)
-            answer = await connection.read_answer(pace=pace)
+            try:
+                await connection.send("POST", work.path, body, key)
+                answer = await connection.read_answer(on_event, pace)
+            except asyncio.CancelledError:
+                self.fault(f"{body} had no end; {n_events[0]} events had come")
+                self.ledger.broken_off(work, 0)
+                connection.close()
+                raise
             self.ledger.saw(answer.status)
             if answer.status != 429:
                 break
             if "retry-after" not in answer.fields:
                 self.fault("429 without Retry-After")
-            self.ledger.turned_away(work)
             await asyncio.sleep(RETRY_S * self.random.uniform(1, 5))
         if answer.status != 200:
             connection.close()
@@ -136,8 +146,8 @@ class Crowd:
         connection.close()
         self.ledger.saw(answer.status)
         if answer.status == 429:
-            self.ledger.turned_away(work)
-        elif answer.status != 200:
+            return
+        if answer.status != 200:
             self.fault(f"{work.body} was answered with {answer.status}: {answer.body[:500]!r}")
         else:
             if fault := work.fault_of(answer):
@@ -194,7 +204,6 @@ class Crowd:
         connection.close() if self.random.random() < 0.5 else connection.reset()
         if answer.status == 429:
             self.ledger.saw(429)
-            self.ledger.turned_away(work)
             return
         if answer.status != 200:
             self.fault(f"{work.body} was answered with {answer.status}: {answer.body[:500]!r}")

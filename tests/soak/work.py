@@ -39,13 +39,6 @@ class Work:
         return self.usage.get("completion_tokens", 0)
 
     @property
-    def extra_tokens(self):
-        """The engine may be ahead of a stop string, which the server finds when it turns tokens into text."""
-        if "stop" not in self.body:
-            return 0
-        return self.n_sequences * self.body["max_tokens"] - self.generated_tokens
-
-    @property
     def keys(self):
         """Who may ask for it."""
         wanted = self.body.get("experts_per_token", 1)

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "model/policy_text.h"
 #include "serve/openai/choice_text.h"
 #include "serve/openai/logprobs.h"
 #include "serve/openai/routing.h"
@@ -103,6 +104,8 @@ class Answer::State {
     }
     return usage;
   }
+
+  int64_t n_generated(size_t choice) const { return choices_[choice].n_generated; }
 
  private:
   struct Choice {
@@ -265,6 +268,7 @@ class Answer::State {
                                              : "chat.completion";
     Json head = {{"id", id_}, {"object", object}, {"created", created_}, {"model", model_.id}};
     if (job_.show_experts_per_token) head["experts_per_token"] = job_.experts_per_token;
+    if (job_.show_policy) head["policy"] = policy_json(job_.requests.front().policy);
     return to_text(head);
   }
 
@@ -290,5 +294,6 @@ const std::optional<ApiError>& Answer::error() const { return state_->error(); }
 void Answer::end(std::vector<std::string>& payloads) const { state_->end(payloads); }
 std::string Answer::body() const { return state_->body(); }
 Usage Answer::usage() const { return state_->usage(); }
+int64_t Answer::n_generated(size_t choice) const { return state_->n_generated(choice); }
 
 }  // namespace soli::openai

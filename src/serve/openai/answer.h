@@ -50,6 +50,8 @@ class Answer {
   /// The whole answer; of a job that does not stream, when done() without error().
   std::string body() const;
   Usage usage() const;
+  /// Tokens of a choice so far, of which none came after the end of its text.
+  int64_t n_generated(size_t choice) const;
 
  private:
   class State;

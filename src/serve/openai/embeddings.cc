@@ -55,6 +55,7 @@ ApiResult<EmbeddingJob> read_embedding(std::string_view body, const ServedModel&
   fields.neutral("dimensions", {model.spec->hidden_size});
   fields.label("user", Json::value_t::string);
   Request pattern;
+  pattern.policy = model.policy;
   pattern.max_new_tokens = 0;
   pattern.task = of_last ? Task::kEmbedLast : Task::kEmbedMean;
   read_priority(fields, pattern);

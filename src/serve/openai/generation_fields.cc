@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "base/utf8.h"
+#include "serve/openai/policy_fields.h"
 
 namespace soli::openai {
 namespace {
@@ -118,29 +119,6 @@ void read_routing(Fields& fields, const ServedModel& model, TextJob& job, Reques
   request.want_routing = true;
 }
 
-int64_t most_experts(const ServedModel& model, const Caller& caller) {
-  const RouterSpec& router = model.spec->router;
-  const int64_t of_server = std::max(model.limits.experts_per_token, router.experts_per_token);
-  const int64_t of_caller = caller.experts_per_token == 0 ? of_server : caller.experts_per_token;
-  return std::min({of_server, of_caller, router.n_reachable()});
-}
-
-void read_experts(Fields& fields, const ServedModel& model, const Caller& caller, TextJob& job,
-                  Request& request) {
-  const Json* const value = fields.find("experts_per_token");
-  if (!model.spec->is_moe()) {
-    if (value == nullptr) return;
-    return fields.fail(bad_request("unsupported_parameter", "experts_per_token",
-                                   "'experts_per_token' needs a model with experts; '{}' is dense",
-                                   model.id));
-  }
-  const int64_t own = model.spec->router.experts_per_token;
-  job.experts_per_token = fields.integer("experts_per_token", {1, most_experts(model, caller)}).value_or(own);
-  job.show_experts_per_token = job.show_experts_per_token || value != nullptr;
-  // The model's own number is its own rule, exact, with the cached prefixes that go with it.
-  if (job.experts_per_token != own) request.policy.experts_per_token = job.experts_per_token;
-}
-
 void read_max_tokens(Fields& fields, Request& request) {
   const std::optional<int64_t> most = fields.integer("max_tokens", {0, kAnyCount});
   const std::optional<int64_t> newer = fields.integer("max_completion_tokens", {0, kAnyCount});
@@ -171,7 +149,7 @@ void read_generation(Fields& fields, const ServedModel& model, const Caller& cal
   read_stop(fields, model, job);
   read_stream(fields, job);
   read_routing(fields, model, job, request);
-  read_experts(fields, model, caller, job, request);
+  read_policy(fields, model, caller, job, request);
   if (!fields.boolean("ignore_eos").value_or(false)) {
     request.end_tokens = model.tokenizer->end_of_generation_ids();
   }

@@ -30,6 +30,7 @@ struct TextJob {
   RoutingDetail routing = RoutingDetail::kNone;
   int64_t experts_per_token = 0;  // that are used; 0: a model without experts
   bool show_experts_per_token = false;
+  bool show_policy = false;  // that of its requests
 };
 
 /// A request for embeddings: one request of the engine for each input.

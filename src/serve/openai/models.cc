@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "model/policy_text.h"
 #include "serve/openai/endpoints.h"
 
 namespace soli::openai {
@@ -73,6 +74,8 @@ std::string props_body(const ServedModel& model) {
                   {"parameters", model.parameters->nominal_total.parameters},
                   {"weight_bytes", model.parameters->nominal_total.bytes},
                   {"exact", model.exact},
+                  {"policy", policy_json(model.policy)},
+                  {"allow_policy", model.allow_policy.keys()},
                   {"bos_token", token_text(tokenizer.bos())},
                   {"eos_token", token_text(tokenizer.eos())},
                   {"chat_template", model.chat_template == nullptr ? Json() : Json(model.chat_template_text)},

@@ -1,13 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "format/chat_template.h"
 #include "format/tokenizer.h"
 #include "model/parameters.h"
+#include "model/routing_policy.h"
 #include "model/spec.h"
 #include "serve/openai/json_text.h"
+#include "serve/policy_allowance.h"
 
 namespace soli::openai {
 
@@ -36,8 +39,11 @@ struct ServedModel {
   int64_t context_length = 0;                   // positions, of prompt and answer together
   const ModelSpec* spec = nullptr;
   const ParameterCounts* parameters = nullptr;  // for what a request activated
-  /// False where the server was asked to read less from the disk than the model's own answer takes.
+  /// False where the server was asked to read less from the disk than the model's own answer takes, or to
+  /// steer the routing.
   bool exact = true;
+  RoutingPolicy policy = {};                 // of every request, where it sets nothing else
+  serve::PolicyAllowance allow_policy = {};  // what requests may set
   ApiLimits limits = {};
 };
 
@@ -45,6 +51,8 @@ struct ServedModel {
 struct Caller {
   uint64_t seed = 0;              // for a request that names none: a random number
   int64_t experts_per_token = 0;  // the limit of this caller's key; 0: the server's
+  /// What this caller's key may set, of what the server allows; else all of that.
+  std::optional<serve::PolicyAllowance> allow_policy = {};
 };
 
 }  // namespace soli::openai

@@ -186,6 +186,20 @@ TEST_F(OverAnEngine, OtherNumbersOfExpertsAreSaid) {
   EXPECT_EQ(complete(members + R"(,"experts_per_token":4})").body["error"]["param"], "experts_per_token");
 }
 
+TEST_F(OverAnEngine, AnAnswerTellsItsPolicy) {
+  model_.allow_policy = serve::PolicyAllowance::parse("all").value();
+  const std::string members = R"({"prompt":"Hello there","max_tokens":8,"temperature":0,"logprobs":0)";
+  const Json own = complete(members + "}").body;
+  EXPECT_FALSE(own.contains("policy"));
+  const Json nothing = complete(members + R"(,"policy":{}})").body;
+  EXPECT_EQ(nothing["policy"], Json::object());
+  EXPECT_EQ(nothing["choices"], own["choices"]);
+  const Json masked = complete(members + R"(,"policy":{"mask":[0],"noise":2}})").body;
+  EXPECT_EQ(masked["policy"], Json::parse(R"({"noise":2.0,"mask":[0]})"));
+  EXPECT_NE(masked["choices"][0]["logprobs"], own["choices"][0]["logprobs"]);
+  EXPECT_EQ(complete(members + R"(,"policy":{"mask":[0],"noise":2}})").body["choices"], masked["choices"]);
+}
+
 std::string long_prompt() {
   std::string ids = "[[1";
   for (int i = 0; i < 89; ++i) ids += fmt::format(",{}", 3 + i % 50);

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/model_options.h"
+
+namespace soli::cli {
+
+struct EvalOptions {
+  ModelOptions model;
+  std::string text_file;  // or
+  std::string folder;     // of texts, one for each domain
+  int64_t window = 0;     // 0: the context
+  int64_t max_tokens = 0;
+  int64_t n_parallel = 4;
+  bool against_exact = false;
+  std::string sweep;  // KEY=VALUES, or ""
+  std::string svg;    // a file to write, or ""
+  bool json = false;
+};
+
+}  // namespace soli::cli

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/eval_options.h"
+#include "cli/perplexity.h"
+#include "cli/session.h"
+
+namespace soli::cli {
+
+/// One text that is evaluated, cut into windows.
+struct EvalText {
+  std::string name;  // the domain: of "prose_en.txt", prose_en; of a single text, its path
+  WindowPlan plan;
+};
+
+/// The text of the options, or each file NAME.txt of their folder, by name. Fails for a folder without any,
+/// and for a text in which nothing can be scored.
+Result<std::vector<EvalText>> read_eval_texts(const EvalOptions& options, Session& session, int64_t window);
+
+}  // namespace soli::cli
