@@ -23,6 +23,7 @@ class Crowd:
         self.fault = fault
         self.done = {}
         self.kept = []  # connections that wait for their next request
+        self.flooding = asyncio.Lock()  # two floods at once would be more connections than the server allows
 
     async def run(self, n_clients, seconds, may_leave):
         end = time.monotonic() + seconds
@@ -132,7 +133,10 @@ class Crowd:
 
     async def flood(self):
         """More at one moment than may wait; most of them leave again."""
-        work = self.pick(must_stream=True)
+        async with self.flooding:
+            await self.send_flood(self.pick(must_stream=True))
+
+    async def send_flood(self, work):
         connections = await asyncio.gather(*(client.Connection.open(self.address) for _ in range(100)))
         for connection in connections:
             await connection.send("POST", work.path, work.body, self.random.choice(work.keys))
