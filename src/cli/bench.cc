@@ -102,6 +102,7 @@ Command add_bench(CLI::App& program) {
       "  soli bench model.gguf --prompt none --sequences 1\n"
       "  soli bench model.gguf --probe\n"
       "  soli bench model.gguf --watching\n"
+      "  soli bench model.gguf --watching --watcher meter --pairs 250\n"
       "  soli bench model.gguf --memory-sweep --generate 32 --svg sweep.svg");
   return {app, [options] { return run_bench(*options); }};
 }

@@ -43,12 +43,17 @@ void add_bench_options(CLI::App& app, BenchOptions& options) {
   add_number(app, "--seconds", options.ceiling_seconds, {0.001, 60},
              "How long each figure of the machine is measured, before and after the work")
       ->needs(probe);
-  CLI::Option* const watching = app.add_flag("--watching", options.watching,
-                                             "Measure instead what it costs to record the router's choices");
+  CLI::Option* const watching =
+      app.add_flag("--watching", options.watching, "Measure instead what it costs to watch the experts");
   for (CLI::Option* const other : {prompt, generate, sequences, repetitions, probe})
     watching->excludes(other);
+  add_choice<Watcher>(
+      app, "--watcher", options.watcher, {{"recorder", Watcher::kRecorder}, {"meter", Watcher::kMeter}},
+      "Who watches: the recorder of the router's choices (run --routing), or the meter of the "
+      "experts' calls and time (serve --expert-metrics)")
+      ->needs(watching);
   add_integer(app, "--pairs", options.pairs, {2, 100'000},
-              "How often 32 tokens with the recorder are held against 32 without it")
+              "How often 32 tokens with the watcher are held against 32 without it")
       ->needs(watching);
   add_sweep_options(app, options, {prompt, sequences, repetitions, probe, watching});
   app.add_flag("--json", options.json, "Print one JSON object");

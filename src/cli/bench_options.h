@@ -11,6 +11,12 @@ class App;
 
 namespace soli::cli {
 
+/// Who watches the experts while one sequence decodes.
+enum class Watcher {
+  kRecorder,  // of the router's choices, as `run --routing`
+  kMeter,     // of the experts' calls and time, as `serve --expert-metrics`
+};
+
 struct BenchOptions {
   ModelOptions model;
   std::vector<int64_t> prompts = {64, 512};     // tokens
@@ -22,7 +28,8 @@ struct BenchOptions {
   bool probe = false;
   double ceiling_seconds = 0.5;  // per figure of the machine, before and after the work
   bool watching = false;
-  int64_t pairs = 100;  // of blocks with and without the recorder
+  Watcher watcher = Watcher::kRecorder;
+  int64_t pairs = 100;  // of blocks with and without the watcher
   bool sweep = false;   // over memories and policies
   std::string text;     // of the sweep: its beginning is the prompt; "": random tokens
   std::string trace;    // to replay instead of running a model

@@ -11,6 +11,7 @@
 #include "cli/progress.h"
 #include "cli/workbench.h"
 #include "observe/activation_recorder.h"
+#include "ops/expert_meter.h"
 
 namespace soli::cli {
 namespace {
@@ -33,15 +34,20 @@ int64_t positions_of_sequence(const Session& session) {
                                      session.options().engine.chunk_rows);
 }
 
-/// Decodes in blocks, with and without a recorder.
+const char* watcher_name(Watcher watcher) { return watcher == Watcher::kMeter ? "meter" : "recorder"; }
+
+/// Decodes in blocks, with and without a watcher.
 class WatchingBench {
  public:
-  WatchingBench(Session& session, const InterruptGuard& interrupt)
-      : session_(session), workbench_(session, interrupt) {}
-  ~WatchingBench() { session_.engine().set_hooks({}); }
+  WatchingBench(Session& session, Watcher watcher, const InterruptGuard& interrupt)
+      : session_(session),
+        watcher_(watcher),
+        workbench_(session, interrupt),
+        meter_(session.spec().n_layers, session.spec().router.n_experts) {}
+  ~WatchingBench() { watch(false); }
 
   /// The next pair, in a new sequence where the present one has no room. Of two pairs in a row, one begins
-  /// with the recorder and the other without it, in random order, so that neither drift nor the growing
+  /// with the watcher and the other without it, in random order, so that neither drift nor the growing
   /// context favours a side.
   Result<TimedPair> next() {
     if (n_pairs_ % pairs_of_sequence(session_) == 0) {
@@ -59,16 +65,23 @@ class WatchingBench {
   }
 
  private:
-  Result<double> block_seconds(bool with_recorder) {
-    session_.engine().set_hooks({.observer = with_recorder ? &recorder_ : nullptr});
+  void watch(bool on) {
+    if (watcher_ == Watcher::kMeter) return session_.set_expert_meter(on ? &meter_ : nullptr);
+    session_.engine().set_hooks({.observer = on ? &recorder_ : nullptr});
+  }
+
+  Result<double> block_seconds(bool with_watcher) {
+    watch(with_watcher);
     const Stopwatch watch;
     for (int64_t i = 0; i < kBlockTokens; ++i) SOLI_RETURN_IF_ERROR(batch_->step());
     return watch.seconds();
   }
 
   Session& session_;
+  const Watcher watcher_;
   Workbench workbench_;
   ActivationRecorder recorder_;
+  ExpertMeter meter_;
   std::optional<DecodeBatch> batch_;
   Rng rng_{kOrderSeed};
   bool with_first_ = false;
@@ -95,7 +108,7 @@ Status load_for_watching(Session& session, const BenchOptions& options) {
 
 Result<WatchingFigures> measure_watching(Session& session, const BenchOptions& options,
                                          const InterruptGuard& interrupt) {
-  WatchingBench bench(session, interrupt);
+  WatchingBench bench(session, options.watcher, interrupt);
   ProgressLine progress("measuring");
   std::vector<TimedPair> pairs;
   std::vector<double> with;
@@ -108,7 +121,8 @@ Result<WatchingFigures> measure_watching(Session& session, const BenchOptions& o
     with.push_back(static_cast<double>(kBlockTokens) / pair.with_s);
     without.push_back(static_cast<double>(kBlockTokens) / pair.without_s);
   }
-  return WatchingFigures{.ratio = paired_ratio(pairs),
+  return WatchingFigures{.watcher = options.watcher,
+                         .ratio = paired_ratio(pairs),
                          .with_tokens_per_s = summary_of(std::move(with)),
                          .without_tokens_per_s = summary_of(std::move(without))};
 }
@@ -116,17 +130,19 @@ Result<WatchingFigures> measure_watching(Session& session, const BenchOptions& o
 std::string render_text(const WatchingFigures& figures) {
   const PairedRatio& ratio = figures.ratio;
   return fmt::format(
-      "\ntokens/s with the recorder      {}\ntokens/s without it             {}\n"
+      "\n{:<31} {}\ntokens/s without it             {}\n"
       "time with / without             {:.5f} ({:.5f} to {:.5f} with 95 % confidence)\n"
       "\n{} pairs of {} tokens with and {} without, one sequence, in random order; tokens/s: median "
       "(range).\n",
+      fmt::format("tokens/s with the {}", watcher_name(figures.watcher)),
       measured_text(figures.with_tokens_per_s), measured_text(figures.without_tokens_per_s), ratio.ratio,
       ratio.low, ratio.high, ratio.n_pairs, kBlockTokens, kBlockTokens);
 }
 
 Json to_json(const WatchingFigures& figures) {
   const PairedRatio& ratio = figures.ratio;
-  return {{"pairs", ratio.n_pairs},
+  return {{"watcher", watcher_name(figures.watcher)},
+          {"pairs", ratio.n_pairs},
           {"block_tokens", kBlockTokens},
           {"time_ratio", ratio.ratio},
           {"confidence", 0.95},

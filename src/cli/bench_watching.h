@@ -12,11 +12,12 @@
 
 namespace soli::cli {
 
-/// What it costs to record the router's choices, as `run --routing` does, while one sequence decodes.
+/// What it costs to watch the experts while one sequence decodes.
 struct WatchingFigures {
-  static constexpr int64_t kBlockTokens = 32;  // with the recorder, and as many without it: a pair
+  static constexpr int64_t kBlockTokens = 32;  // with the watcher, and as many without it: a pair
 
-  PairedRatio ratio;  // time with the recorder over time without it
+  Watcher watcher = Watcher::kRecorder;
+  PairedRatio ratio;  // time with the watcher over time without it
   Measured with_tokens_per_s;
   Measured without_tokens_per_s;
 };

@@ -36,7 +36,9 @@ Result<std::unique_ptr<ServeModel>> ServeModel::open(const ServeOptions& options
   SOLI_RETURN_IF_ERROR(model->open_template(*tokenizer));
   model->parameters_ = count_parameters(session.file());
   model->page_bytes_ = KvPagePool::charged_bytes(model->engine_options().page_shape(spec));
-  if (spec.is_moe()) model->calls_.emplace(spec.router.n_experts);
+  auto experts = serve::ExpertFigures::create(spec, options.expert_metrics);
+  if (!experts) return in_context("--expert-metrics", std::move(experts).error());
+  model->experts_ = *std::move(experts);
 
   openai::ServedModel& served = model->served_;
   served.id = options.model_id.empty() ? name_of_file(options.model.path) : options.model_id;
@@ -92,7 +94,6 @@ EngineOptions ServeModel::engine_options() const {
 
 Status ServeModel::start(std::function<void(double)> on_progress) {
   EngineOptions engine = engine_options();
-  if (calls_) engine.hooks.observer = &*calls_;
   session_->set_on_progress([on_progress = std::move(on_progress)](int64_t done, int64_t total) {
     if (total > 0) on_progress(static_cast<double>(done) / static_cast<double>(total));
   });
@@ -100,6 +101,7 @@ Status ServeModel::start(std::function<void(double)> on_progress) {
   const int64_t n_positions = options_.kv_tokens > 0 ? options_.kv_tokens : usual;
   engine.max_cached_pages = KvPageTable::pages_for(n_positions);
   SOLI_RETURN_IF_ERROR(session_->load(engine, n_positions, served_.context_length));
+  if (experts_ != nullptr) session_->set_expert_meter(&experts_->meter());
   served_.spec = &session_->spec();
   served_.exact = session_->tiered() == nullptr || !options_.model.memory.lossy();
   served_.exact = served_.exact && session_->policy().is_exact();
@@ -124,7 +126,7 @@ serve::ModelFigures ServeModel::figures() const {
   const int64_t free_bytes = std::max<int64_t>(0, budget.limit_bytes() - budget.used_bytes());
   figures.max_kv_pages = engine_options().max_kv_pages;
   if (figures.max_kv_pages == 0) figures.max_kv_pages = figures.engine.kv_pages + free_bytes / page_bytes_;
-  if (calls_) figures.expert_calls = calls_->read();
+  if (experts_ != nullptr) figures.experts = experts_->read();
   if (const TieredExpertStore* const tiered = session_->tiered()) {
     figures.cache = sum(tiered->counters());
     figures.n_expert_slots = session_->plan().tiers->n_slots;

@@ -10,7 +10,7 @@
 #include "format/chat_template.h"
 #include "model/parameters.h"
 #include "serve/engine_host.h"
-#include "serve/expert_calls.h"
+#include "serve/expert_figures.h"
 #include "serve/generation.h"
 #include "serve/openai/served_model.h"
 
@@ -48,7 +48,7 @@ class ServeModel {
   std::optional<ChatTemplate> template_;
   std::optional<ParameterCounts> parameters_;
   openai::ServedModel served_;
-  std::optional<serve::ExpertCalls> calls_;
+  std::unique_ptr<serve::ExpertFigures> experts_;  // null: they are not measured
   int64_t page_bytes_ = 0;
   std::unique_ptr<serve::EngineHost> host_;
 };

@@ -117,6 +117,13 @@ void add_running_options(CLI::App& app, ServeOptions& options) {
   add_number(app, "--slow-request", options.slow_seconds, {0, kDaySeconds},
              "Say where the time went of requests that take longer; 0: never")
       ->type_name("SECONDS");
+  add_choice<serve::ExpertMetrics>(
+      app, "--expert-metrics", options.expert_metrics,
+      {{"none", serve::ExpertMetrics::kNone},
+       {"experts", serve::ExpertMetrics::kExperts},
+       {"layers", serve::ExpertMetrics::kLayers}},
+      "Whose calls and busy time /metrics shows: nobody's, each expert's over all "
+      "layers, or each expert's in each layer, 20000 at most");
   add_path(app, "--config", options.config_file,
            "Read options from a TOML file: keys are the long names of options; the command line goes before");
   app.add_flag("--check", options.check, "Check the configuration and the head of the model's file, and end");

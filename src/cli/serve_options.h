@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/model_options.h"
+#include "serve/expert_figures.h"
 #include "serve/http_server.h"
 #include "serve/policy_allowance.h"
 
@@ -47,6 +48,7 @@ struct ServeOptions {
   std::string access_log;  // "": standard error
   bool no_access_log = false;
   double slow_seconds = 30;
+  serve::ExpertMetrics expert_metrics = serve::ExpertMetrics::kExperts;
 
   /// Memory for full contexts of so many requests at once is planned, unless it is said for how many tokens.
   static constexpr int64_t kUsualContexts = 4;

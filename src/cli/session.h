@@ -59,6 +59,9 @@ class Session {
   const MemoryPlan& plan() const { return plan_; }
   /// True: the model's own choice and its own experts, false: as the memory options say. Between steps.
   void set_exact(bool exact);
+  /// Who measures the experts, of as many layers and experts as the spec says; borrowed, null: nobody. After
+  /// load(), between steps.
+  void set_expert_meter(ExpertMeter* meter) { executor_->set_meter(meter); }
   /// What makes answers lossy, or null. Owned.
   const CacheAwareRouter* cache_aware_router() const { return cache_aware_ ? &*cache_aware_ : nullptr; }
   /// Fills the slots of an expert memory with some experts of every layer, so that what follows is not the

@@ -27,6 +27,7 @@ class LocalExecutor final : public ExpertExecutor {
   /// Borrowed; null: none. Not while a step runs.
   void set_observer(RouterObserver* observer) { observer_ = observer; }
   void set_control(RouterControl* control) { control_ = control; }
+  void set_meter(ExpertMeter* meter) { meter_ = meter; }
 
  private:
   LocalExecutor(ExpertStore& store, int64_t expert_width, Slab inner)
@@ -37,6 +38,7 @@ class LocalExecutor final : public ExpertExecutor {
   Slab inner_;  // [slots][expert_width] floats
   RouterObserver* observer_ = nullptr;
   RouterControl* control_ = nullptr;
+  ExpertMeter* meter_ = nullptr;
 };
 
 }  // namespace soli

@@ -17,6 +17,7 @@ constexpr int64_t kMaxItemFloats = 12 * 1024;
 /// One piece of work: some strips of one expert's matrix, times some of its rows.
 struct WorkItem {
   const ExpertWeights* expert = nullptr;
+  int32_t expert_id = 0;
   int64_t first_strip = 0;
   int64_t n_strips = 0;
   int64_t first_call = 0;  // index into RowsByExpert::rows and slots
@@ -46,8 +47,10 @@ class WorkList {
     const RowTiles tiles = tiles_of(lease);
     const int64_t tile = (begin - first_[i]) / strips_of(lease);
     WorkItem item;
+    const auto group = static_cast<size_t>(lease.group);
     item.expert = &lease.weights;
-    item.first_call = grouped_.begin[static_cast<size_t>(lease.group)] + tiles.begin(tile);
+    item.expert_id = grouped_.experts[group];
+    item.first_call = grouped_.begin[group] + tiles.begin(tile);
     item.n_calls = tiles.end(tile) - tiles.begin(tile);
     item.first_strip = (begin - first_[i]) % strips_of(lease);
     const int64_t most =
@@ -128,16 +131,21 @@ void check_shapes(std::span<const ExpertLease> leases, MatrixView<const float> x
   SOLI_CHECK(h.rows == y.rows);
 }
 
+/// A thread's range of items may span experts; the clock is read once where it begins and once where an
+/// expert's part of it ends.
 template <typename F>
-void for_each_item(OpContext& context, const WorkList& items, const F& compute) {
+void for_each_item(OpContext& context, const WorkList& items, ExpertMeter::Layer meter, const F& compute) {
   context.team.parallel_for_shrinking(items.size(), kStripsPerRange, [&](int64_t begin, int64_t end, int) {
+    ExpertLaps laps(meter);
     WorkItem item = items.take(begin, end);
     while (begin < end) {
       const WorkItem next = items.take(begin, end);
       compute(item, &next);
+      if (next.expert_id != item.expert_id) laps.lap(item.expert_id);
       item = next;
     }
     compute(item, nullptr);
+    laps.lap(item.expert_id);
   });
 }
 
@@ -209,18 +217,27 @@ RowList MoeFfn::slots_of(std::span<const ExpertLease> leases) {
   return {.ids = slots, .n = n};
 }
 
+void MoeFfn::count_calls(std::span<const ExpertLease> leases) const {
+  if (!meter_) return;
+  for (const ExpertLease& lease : leases) {
+    const auto group = static_cast<size_t>(lease.group);
+    meter_.add_calls(grouped_.experts[group], grouped_.begin[group + 1] - grouped_.begin[group]);
+  }
+}
+
 void MoeFfn::run(std::span<const ExpertLease> leases) {
   check_shapes(leases, x_, h_, y_);
   const Activations& outer = inputs(leases);
-  for_each_item(context_, WorkList(context_, grouped_, leases, &ExpertWeights::gate),
+  for_each_item(context_, WorkList(context_, grouped_, leases, &ExpertWeights::gate), meter_,
                 [&](const WorkItem& item, const WorkItem* next) {
                   gate_and_up(context_, item, next, grouped_, outer, h_);
                 });
   const Activations inner(context_, context_.scratch, h_, forms_of(context_, leases, {&ExpertWeights::down}),
                           slots_of(leases));
   for_each_item(
-      context_, WorkList(context_, grouped_, leases, &ExpertWeights::down),
+      context_, WorkList(context_, grouped_, leases, &ExpertWeights::down), meter_,
       [&](const WorkItem& item, const WorkItem* next) { down(context_, item, next, grouped_, inner, y_); });
+  count_calls(leases);
 }
 
 void combine_experts(OpContext& context, std::span<const int32_t> row_begin, std::span<const int32_t> ids,

@@ -9,6 +9,7 @@
 #include "ops/activations.h"
 #include "ops/context.h"
 #include "ops/elementwise.h"
+#include "ops/expert_meter.h"
 #include "ops/matmul.h"
 
 namespace soli {
@@ -54,10 +55,11 @@ struct ExpertLease {
 /// meanwhile.
 class MoeFfn {
  public:
-  /// All borrowed. x is [rows][hidden], h is scratch of [slots][expert_width], y is [slots][hidden].
+  /// All borrowed. x is [rows][hidden], h is scratch of [slots][expert_width], y is [slots][hidden]. What the
+  /// experts do is counted into `meter`.
   MoeFfn(OpContext& context, const RowsByExpert& grouped, MatrixView<const float> x, MatrixView<float> h,
-         MatrixView<float> y)
-      : context_(context), grouped_(grouped), x_(x), h_(h), y_(y) {}
+         MatrixView<float> y, ExpertMeter::Layer meter = {})
+      : context_(context), grouped_(grouped), x_(x), h_(h), y_(y), meter_(meter) {}
 
   /// Fills y[slot] for the calls of the leased experts' groups; other slots' y stays as it is.
   void run(std::span<const ExpertLease> leases);
@@ -65,12 +67,14 @@ class MoeFfn {
  private:
   const Activations& inputs(std::span<const ExpertLease> leases);
   RowList slots_of(std::span<const ExpertLease> leases);
+  void count_calls(std::span<const ExpertLease> leases) const;
 
   OpContext& context_;
   const RowsByExpert& grouped_;
   const MatrixView<const float> x_;
   const MatrixView<float> h_;
   const MatrixView<float> y_;
+  const ExpertMeter::Layer meter_;
   FormSet input_forms_;
   std::optional<Activations> inputs_;  // in input_forms_
 };

@@ -115,11 +115,25 @@ void add_engine(Page& page, const ModelFigures& model) {
   }
 }
 
-void add_experts(Page& page, const ModelFigures& model) {
-  for (size_t e = 0; e < model.expert_calls.size(); ++e) {
-    page.counter("soli_expert_calls_total", "Tokens that called an expert, over all layers.",
-                 model.expert_calls[e], {{"expert", std::to_string(e)}});
+Labels labels_of(const ExpertFigure& figure) {
+  Labels labels = {{"expert", std::to_string(figure.expert)}};
+  if (figure.layer) labels["layer"] = std::to_string(*figure.layer);
+  return labels;
+}
+
+void add_expert_work(Page& page, const std::vector<ExpertFigure>& experts) {
+  for (const ExpertFigure& figure : experts) {
+    page.counter("soli_expert_calls_total", "Tokens that called an expert, in all layers or the one named.",
+                 figure.work.calls, labels_of(figure));
   }
+  for (const ExpertFigure& figure : experts) {
+    page.counter("soli_expert_busy_seconds_total",
+                 "Time of threads that multiplied for an expert, in all layers or the one named.",
+                 static_cast<double>(figure.work.busy_ns) * 1e-9, labels_of(figure));
+  }
+}
+
+void add_expert_cache(Page& page, const ModelFigures& model) {
   if (!model.cache) return;
   const CacheCounters& cache = *model.cache;
   page.gauge("soli_expert_slots", "Experts that memory has room for.",
@@ -250,7 +264,8 @@ std::string Metrics::text(const ServerFigures& server, const std::optional<Model
                server.log_lines_dropped);
   if (model) {
     add_engine(page, *model);
-    add_experts(page, *model);
+    add_expert_work(page, model->experts);
+    add_expert_cache(page, *model);
     for (const auto& [part, bytes] : model->memory)
       page.gauge("soli_memory_bytes", "Memory by part.", static_cast<double>(bytes), {{"part", part}});
     page.gauge("soli_memory_limit_bytes", "The limit that --memory or the machine sets.",

@@ -10,6 +10,7 @@
 #include "engine/counters.h"
 #include "engine/request.h"
 #include "experts/cache_counters.h"
+#include "serve/expert_figures.h"
 #include "serve/http_server.h"
 #include "serve/request_log.h"
 
@@ -21,7 +22,7 @@ struct ModelFigures {
   int64_t max_kv_pages = 0;               // that memory has room for, those in use included; 0: no limit
   std::map<std::string, int64_t> memory;  // charged bytes by part
   int64_t memory_limit_bytes = 0;
-  std::vector<int64_t> expert_calls = {};   // [expert], over all layers; empty for a dense model
+  std::vector<ExpertFigure> experts = {};   // empty for a dense model, and where nobody asked
   std::optional<CacheCounters> cache = {};  // absent where all experts are in memory
   int64_t n_expert_slots = 0;
 };

@@ -181,8 +181,19 @@ class BenchTest(CliTest):
             self.assertLess(0, watching[name]["min"])
             self.assertLessEqual(watching[name]["min"], watching[name]["median"])
         text = self.run_ok("bench", DEMO, "--watching", "--pairs", "2", "-c", "90").text
-        for part in (str(DEMO), "time with / without", "95 % confidence", "2 pairs of 32 tokens"):
+        parts = ("time with / without", "95 % confidence", "2 pairs of 32 tokens", "with the recorder")
+        for part in (str(DEMO), *parts):
             self.assertIn(part, text)
+
+    def test_the_watcher_may_be_the_meter_of_experts(self):
+        for watcher in ("recorder", "meter"):
+            with self.subTest(watcher=watcher):
+                arguments = ("bench", DEMO, "--watching", "--watcher", watcher, "--pairs", "2")
+                self.assertEqual(self.run_ok(*arguments, "--json").json["watching"]["watcher"], watcher)
+                self.assertIn(f"tokens/s with the {watcher} ", self.run_ok(*arguments).text)
+        self.check(soli("bench", DEMO, "--watcher", "meter"), USAGE, "--watcher requires --watching")
+        wrong = soli("bench", DEMO, "--watching", "--watcher", "me")
+        self.check(wrong, USAGE, "--watcher: 'me' is not one of recorder,meter")
 
     def test_watching_needs_experts_and_room(self):
         self.check(soli("bench", DENSE, "--watching"), ERROR, "--watching", "dense")

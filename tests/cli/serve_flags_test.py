@@ -3,8 +3,8 @@
 import json
 import time
 
-from program import DONE, ERROR, CliTest, main, soli
-from server import DEMO, SYSTEM_HOST, Server, endless, post, read_all, status_of
+from program import DONE, ERROR, USAGE, CliTest, main, soli
+from server import DEMO, SYSTEM_HOST, Server, config_file, endless, post, read_all, status_of
 
 KEY, OTHER_KEY = "key-of-alice-123456", "key-of-bob-1234567"
 
@@ -132,6 +132,49 @@ class FlagTest(CliTest):
                 return
             self.assertLess(time.monotonic(), deadline, counts)
             time.sleep(0.01)
+
+    def test_the_metrics_of_experts(self):
+        """The demo model calls 2 of 16 experts in each of its layers."""
+        n_calls = {}
+        for mode, arguments in (
+            ("experts", ()),
+            ("layers", ("--expert-metrics", "layers")),
+            ("none", ("--config", config_file(self.folder(), 'expert-metrics = "none"\n'))),
+        ):
+            server = self.start(*arguments)
+            server.complete({"prompt": "The captain looked at the sea.", "max_tokens": 4, "temperature": 0})
+            metrics = server.metrics()
+            n_rows = server.metric("soli_engine_rows_total")
+            calls, busy = (
+                {key.partition("{")[2]: value for key, value in metrics.items() if key.startswith(name)}
+                for name in ("soli_expert_calls_total{", "soli_expert_busy_seconds_total{")
+            )
+            self.assertEqual(calls.keys(), busy.keys())
+            for labels, value in calls.items():
+                self.assertIn('expert="', labels)
+                self.assertEqual('layer="' in labels, mode == "layers")
+                self.assertEqual(busy[labels] > 0, value > 0, labels)
+            n_calls[mode] = (len(calls), sum(calls.values()), n_rows)
+        (n_experts, n_over_layers, n_rows), (n_pairs, n_by_layer, _) = n_calls["experts"], n_calls["layers"]
+        self.assertEqual(n_experts, 16)
+        self.assertEqual(n_pairs % 16, 0)
+        self.assertGreater(n_pairs, 16)
+        self.assertEqual(n_over_layers, 2 * n_rows * (n_pairs // 16))
+        self.assertEqual(n_by_layer, n_over_layers)
+        self.assertEqual(n_calls["none"], (0, 0, n_rows))
+
+    def test_the_metrics_of_experts_are_bounded(self):
+        wrong = soli("serve", DEMO, "--expert-metrics", "some", "--check")
+        self.check(wrong, USAGE, "--expert-metrics: 'some' is not one of none,experts,layers")
+        config = config_file(self.folder(), 'expert-metrics = "all"\n')
+        self.check(soli("serve", DEMO, "--config", config, "--check"), ERROR, f"{config}:1:", "'all' is not one of")
+        model = self.folder() / "many.gguf"
+        sizes = ("--preset", "tiny", "--experts", "5001", "--layers", "4", "--expert-width", "32", "--hidden", "32")
+        self.run_ok("synth", *sizes, "-o", model)
+        self.run_ok("serve", model, "--check")
+        outcome = soli("serve", model, "--check", "--expert-metrics", "layers")
+        message = "5001 experts in each of 4 layers are 20004 series of each metric; 20000 are allowed"
+        self.check(outcome, ERROR, f"--expert-metrics: {message}")
 
     def test_slow_requests_can_go_unmentioned(self):
         server = self.start("--slow-request", "0")

@@ -278,12 +278,13 @@ class MetricsTest(LifeTest):
         promtool = shutil.which("promtool")
         if promtool is None:
             self.skipTest("promtool is not installed (Debian: prometheus)")
-        server = self.start()
-        server.complete({"prompt": "a", "max_tokens": 2})
-        _, headers, text = server.request("GET", "/metrics")
-        self.assertTrue(headers["Content-Type"].startswith("text/plain; version=0.0.4"))
-        checked = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)
-        self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, b""))
+        for arguments in ((), ("--expert-metrics", "layers")):
+            server = self.start(*arguments)
+            server.complete({"prompt": "a", "max_tokens": 2})
+            _, headers, text = server.request("GET", "/metrics")
+            self.assertTrue(headers["Content-Type"].startswith("text/plain; version=0.0.4"))
+            checked = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)
+            self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, b""))
 
     def test_prometheus_scrapes_it(self):
         prometheus = shutil.which("prometheus")

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -120,14 +122,14 @@ class MoeFfn : public testing::TestWithParam<std::tuple<std::string, Shape>> {
   }
 
   /// Runs the groups in waves of `wave` experts, the last wave first.
-  std::vector<float> run(ActivationPrecision activations, int64_t wave) {
+  std::vector<float> run(ActivationPrecision activations, int64_t wave, ExpertMeter::Layer meter = {}) {
     const Shape& shape = std::get<Shape>(GetParam());
     OpContext context{runtime_->team(), runtime_->kernels(), activations};
     const auto n_slots = static_cast<int64_t>(ids_.size());
     std::vector<float> h(static_cast<size_t>(n_slots * shape.width));
     std::vector<float> y(static_cast<size_t>(n_slots * shape.hidden));
     soli::MoeFfn ffn(context, grouped_, {x_.data(), shape.n_rows, shape.hidden},
-                     {h.data(), n_slots, shape.width}, {y.data(), n_slots, shape.hidden});
+                     {h.data(), n_slots, shape.width}, {y.data(), n_slots, shape.hidden}, meter);
     for (int64_t end = grouped_.n_groups(); end > 0; end -= wave) {
       std::vector<ExpertLease> leases;
       for (int64_t g = std::max<int64_t>(0, end - wave); g < end; ++g) {
@@ -180,6 +182,34 @@ TEST_P(MoeFfn, WavesGiveTheSameBits) {
       const auto in_waves = run(activations, wave);
       EXPECT_EQ(std::memcmp(at_once.data(), in_waves.data(), at_once.size() * sizeof(float)), 0) << wave;
     }
+  }
+}
+
+/// A clock that ticks when it is read, so that whatever is timed takes a tick or more.
+std::atomic<int64_t> ffn_ticks{0};
+int64_t next_ffn_tick() { return ffn_ticks.fetch_add(1); }
+
+TEST_P(MoeFfn, AMeterCountsEveryCallAndChangesNoBit) {
+  const int64_t n_experts = std::get<Shape>(GetParam()).n_experts;
+  for (const int64_t wave : {1000, 2}) {
+    ExpertMeter meter(3, n_experts, &next_ffn_tick);
+    const auto expected = run(ActivationPrecision::kQ8, wave);
+    const int64_t before = ffn_ticks;
+    const auto metered = run(ActivationPrecision::kQ8, wave, meter.layer(1));
+    const int64_t n_ticks = ffn_ticks - before;
+    EXPECT_EQ(std::memcmp(expected.data(), metered.data(), expected.size() * sizeof(float)), 0) << wave;
+    int64_t busy_ns = 0;
+    for (int64_t e = 0; e < n_experts; ++e) {
+      const ExpertWork work = meter.read(1, e);
+      EXPECT_EQ(work.calls, std::count(ids_.begin(), ids_.end(), e)) << "expert " << e;
+      // Once for gate and up, and once for down.
+      EXPECT_GE(work.busy_ns, work.calls > 0 ? 2 : 0) << "expert " << e;
+      EXPECT_TRUE(work.calls > 0 || work.busy_ns == 0) << "expert " << e;
+      EXPECT_EQ(meter.read(0, e).calls + meter.read(2, e).calls, 0);
+      EXPECT_EQ(meter.read(0, e).busy_ns + meter.read(2, e).busy_ns, 0);
+      busy_ns += work.busy_ns;
+    }
+    EXPECT_LE(busy_ns, n_ticks * runtime_->team().size());
   }
 }
 

@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "serve/access_log.h"
-#include "serve/expert_calls.h"
+#include "serve/expert_figures.h"
 #include "serve/metrics.h"
 #include "serve/request_log.h"
 #include "serve/routes.h"
@@ -177,24 +177,76 @@ TEST(MetricsTest, ShowsWhatWasCounted) {
   figures.engine.n_running = 3;
   figures.engine.kv_pages_in_use = 5;
   figures.max_kv_pages = 10;
-  figures.expert_calls = {7, 0};
+  figures.experts = {{{}, 0, {7, 1'500'000'000}}, {{}, 1, {0, 0}}};
   text = metrics.text({}, figures);
   EXPECT_THAT(text, HasSubstr("soli_num_requests_running{" + model + "} 3\n"));
   EXPECT_THAT(text, HasSubstr("soli_kv_cache_usage_ratio{" + model + "} 0.5\n"));
   EXPECT_THAT(text, HasSubstr("soli_expert_calls_total{" + model + ",expert=\"0\"} 7\n"));
+  EXPECT_THAT(text, HasSubstr("soli_expert_calls_total{" + model + ",expert=\"1\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("soli_expert_busy_seconds_total{" + model + ",expert=\"0\"} 1.5\n"));
   EXPECT_THAT(text, Not(HasSubstr("soli_expert_cache_lookups_total")));
   figures.cache.emplace().wait_ns = 1'500'000'000;
-  EXPECT_THAT(metrics.text({}, figures), HasSubstr("soli_expert_wait_seconds_total{" + model + "} 1.5\n"));
+  figures.experts = {{3, 0, {7, 500'000'000}}};
+  text = metrics.text({}, figures);
+  EXPECT_THAT(text, HasSubstr("soli_expert_wait_seconds_total{" + model + "} 1.5\n"));
+  EXPECT_THAT(text, HasSubstr("soli_expert_calls_total{" + model + ",expert=\"0\",layer=\"3\"} 7\n"));
+  EXPECT_THAT(text,
+              HasSubstr("soli_expert_busy_seconds_total{" + model + ",expert=\"0\",layer=\"3\"} 0.5\n"));
 }
 
-TEST(ExpertCallsTest, CountsOverLayers) {
-  ExpertCalls calls(4);
-  Choice choice;
-  choice.ids = {3, 1, 3};
-  calls.on_route({}, choice);
-  choice.ids = {3};
-  calls.on_route({}, choice);
-  EXPECT_THAT(calls.read(), ElementsAre(0, 1, 0, 3));
+/// Two experts in each layer but the first.
+ModelSpec spec_with_experts() {
+  ModelSpec spec;
+  spec.n_layers = 3;
+  spec.n_leading_dense_layers = 1;
+  spec.router.n_experts = 2;
+  return spec;
+}
+
+TEST(ExpertFiguresTest, TellOfExpertsOrOfLayersToo) {
+  const ModelSpec spec = spec_with_experts();
+  for (const auto metrics : {ExpertMetrics::kExperts, ExpertMetrics::kLayers}) {
+    const auto figures = std::move(*ExpertFigures::create(spec, metrics));
+    figures->meter().layer(1).add_calls(1, 5);
+    figures->meter().layer(2).add_calls(1, 20);
+    figures->meter().layer(2).add_busy(1, 300);
+    std::vector<std::string> shown;
+    for (const ExpertFigure& figure : figures->read()) {
+      shown.push_back(fmt::format("{} {}: {} {}", figure.layer.value_or(-1), figure.expert, figure.work.calls,
+                                  figure.work.busy_ns));
+    }
+    if (metrics == ExpertMetrics::kExperts) {
+      EXPECT_THAT(shown, ElementsAre("-1 0: 0 0", "-1 1: 25 300"));
+    } else {
+      EXPECT_THAT(shown, ElementsAre("1 0: 0 0", "1 1: 5 0", "2 0: 0 0", "2 1: 20 300"));
+    }
+  }
+}
+
+TEST(ExpertFiguresTest, AreNotThereWhereNobodyAskedOrThereAreNoExperts) {
+  EXPECT_EQ(*ExpertFigures::create(spec_with_experts(), ExpertMetrics::kNone), nullptr);
+  ModelSpec dense = spec_with_experts();
+  dense.router.n_experts = 0;
+  EXPECT_EQ(*ExpertFigures::create(dense, ExpertMetrics::kLayers), nullptr);
+}
+
+TEST(ExpertFiguresTest, AreBounded) {
+  ModelSpec spec = spec_with_experts();
+  spec.router.n_experts = 10'000;
+  EXPECT_TRUE(ExpertFigures::create(spec, ExpertMetrics::kLayers)) << "20000";
+  spec.router.n_experts = 10'001;
+  EXPECT_TRUE(ExpertFigures::create(spec, ExpertMetrics::kExperts));
+  const auto by_layer = ExpertFigures::create(spec, ExpertMetrics::kLayers);
+  ASSERT_FALSE(by_layer);
+  EXPECT_EQ(by_layer.error().kind, ErrorKind::kLimit);
+  EXPECT_EQ(by_layer.error().message,
+            "10001 experts in each of 2 layers are 20002 series of each metric; 20000 are allowed ('experts' "
+            "sums over the layers)");
+  spec.router.n_experts = 20'001;
+  const auto experts = ExpertFigures::create(spec, ExpertMetrics::kExperts);
+  ASSERT_FALSE(experts);
+  EXPECT_EQ(experts.error().message,
+            "20001 experts are 20001 series of each metric; 20000 are allowed ('none' has none)");
 }
 
 TEST(ServiceManagerTest, SendsOneDatagram) {

@@ -6,7 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/loaded_engine.h"
@@ -124,6 +127,52 @@ TEST_P(TieredModels, CountWhatTheyDo) {
   const CacheCounters total = sum(loaded.tiered->counters());
   EXPECT_GT(total.demand_misses, 0);
   EXPECT_GT(total.bytes_read(), 0);
+}
+
+/// Counts what the router chose.
+class RoutedCalls final : public RouterObserver {
+ public:
+  void on_route(const RouterView& view, const Choice& choice) override {
+    for (const int32_t expert : choice.ids) ++calls_[{view.layer, expert}];
+  }
+  int64_t of(int64_t layer, int64_t expert) const {
+    const auto found = calls_.find({layer, expert});
+    return found == calls_.end() ? 0 : found->second;
+  }
+
+ private:
+  std::map<std::pair<int64_t, int64_t>, int64_t> calls_;  // (layer, expert)
+};
+
+/// Ticks when it is read.
+std::atomic<int64_t> tiered_ticks{0};
+int64_t next_tiered_tick() { return tiered_ticks.fetch_add(1); }
+
+TEST_P(TieredModels, AreMeteredByWhatTheRouterChose) {
+  const ModelSpec& spec = resident_.model->spec();
+  LoadedEngine loaded = tiered({.slot_bytes = bytes_for(source_of(*resident_.model), 40)}, 1);
+  const auto requests = eight_requests(spec.vocab_size);
+  const auto expected = run_together(*resident_.engine, requests);
+  for (const LoadedEngine* const engine : {&resident_, &loaded}) {
+    RoutedCalls routed;
+    ExpertMeter meter(spec.n_layers, spec.router.n_experts, &next_tiered_tick);
+    engine->engine->set_hooks({.observer = &routed});
+    engine->executor->set_meter(&meter);
+    const auto answers = run_together(*engine->engine, requests);
+    engine->engine->set_hooks({});
+    engine->executor->set_meter(nullptr);
+    for (size_t r = 0; r < expected.size(); ++r) EXPECT_TRUE(same_bits(expected[r], answers[r])) << r;
+    int64_t n_calls = 0;
+    for (int64_t layer = 0; layer < spec.n_layers; ++layer) {
+      for (int64_t e = 0; e < spec.router.n_experts; ++e) {
+        const ExpertWork work = meter.read(layer, e);
+        EXPECT_EQ(work.calls, routed.of(layer, e)) << "layer " << layer << ", expert " << e;
+        EXPECT_EQ(work.busy_ns > 0, work.calls > 0) << "layer " << layer << ", expert " << e;
+        n_calls += work.calls;
+      }
+    }
+    EXPECT_GT(n_calls, 0);
+  }
 }
 
 TEST_P(TieredModels, ReadEachExpertOncePerChunk) {
