@@ -13,7 +13,7 @@ foreach(shell_and_file "bash;share/bash-completion/completions/soli" "zsh;share/
                                 OUTPUT_FILE ${script} COMMAND_ERROR_IS_FATAL ANY)")
   install(FILES ${script} DESTINATION ${folder})
 endforeach()
-install(FILES LICENSE README.md docs/api.md docs/scheduling.md docs/serving.md docs/steering.md packaging/serve.toml DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE README.md docs/api.md docs/scheduling.md docs/serving.md docs/steering.md docs/tracing.md packaging/serve.toml DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # A unit is found in lib/, also where libraries lie elsewhere.
 install(FILES packaging/soli.service DESTINATION lib/systemd/system)
 

@@ -18,6 +18,7 @@ run_packages=(
   libhwloc-dev                      # topology of the machine
   liburing-dev                      # many reads at a time
   libxxhash-dev                     # checksums of packed experts
+  libsqlite3-dev                    # traces of the router
   libtomlplusplus-dev               # configuration files
   prometheus-cpp-dev                # metrics
 )

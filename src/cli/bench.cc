@@ -53,9 +53,10 @@ Result<int> bench_sweep(BenchOptions options) {
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
   SOLI_RETURN_IF_ERROR(check_is_not_the_model(options.svg, session->file().gguf()));
   const InterruptGuard interrupt(InterruptGuard::Second::kEndsProcess);
-  SOLI_ASSIGN_OR_RETURN(const SweepFigures figures, options.trace.empty()
+  SOLI_ASSIGN_OR_RETURN(const SweepFigures figures, options.replay.empty()
                                                         ? sweep_model(*session, options, interrupt)
                                                         : sweep_trace(options));
+  SOLI_RETURN_IF_ERROR(session->finish_trace());
   if (options.json) {
     print_json(to_json(figures));
   } else {
@@ -69,7 +70,9 @@ Result<int> bench_sweep(BenchOptions options) {
 
 Result<int> bench_other(BenchOptions options) {
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
-  return options.watching ? bench_watching(*session, options) : bench_work(*session, options);
+  Result<int> status = options.watching ? bench_watching(*session, options) : bench_work(*session, options);
+  SOLI_RETURN_IF_ERROR(session->finish_trace());
+  return status;
 }
 
 Result<int> run_bench(const BenchOptions& options) {

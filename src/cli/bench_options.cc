@@ -16,10 +16,11 @@ void add_sweep_options(CLI::App& app, BenchOptions& options, const std::vector<C
   CLI::Option* const text =
       add_path(app, "--text", options.text, "Its beginning is the prompt; else random tokens");
   text->needs(sweep);
-  add_path(app, "--trace", options.trace,
+  add_path(app, "--replay", options.replay,
            "Replay turns that run --access-trace has recorded, of which only hits can be told")
       ->needs(sweep)
-      ->excludes(text);
+      ->excludes(text)
+      ->excludes(app.get_option("--trace"));
   add_path(app, "--svg", options.svg, "Draw the figures into a file")->needs(sweep);
 }
 

@@ -32,7 +32,7 @@ struct BenchOptions {
   int64_t pairs = 100;  // of blocks with and without the watcher
   bool sweep = false;   // over memories and policies
   std::string text;     // of the sweep: its beginning is the prompt; "": random tokens
-  std::string trace;    // to replay instead of running a model
+  std::string replay;   // turns to replay instead of running a model
   std::string svg;      // a file to write, or ""
   bool json = false;
 };

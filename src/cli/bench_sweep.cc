@@ -168,7 +168,7 @@ Result<SweepFigures> sweep_model(Session& session, const BenchOptions& options,
 }
 
 Result<SweepFigures> sweep_trace(const BenchOptions& options) {
-  SOLI_ASSIGN_OR_RETURN(const AccessTrace trace, AccessTrace::load(options.trace));
+  SOLI_ASSIGN_OR_RETURN(const AccessTrace trace, AccessTrace::load(options.replay));
   const int64_t n_experts = trace.n_layers() * trace.n_experts();
   SweepFigures figures = {.n_experts = n_experts, .n_tokens = 0, .points = {}, .bounds = {}};
   for (const double part : kShares) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <vector>
 
 namespace soli::cli {
@@ -14,6 +15,7 @@ struct OptionLine {
   std::string what;
   bool takes_value = false;
   std::vector<std::string> values;  // allowed ones, where there is a list
+  bool is_part = false;             // names of what stands right after a command; files may follow
 };
 
 struct CommandLine {
@@ -44,10 +46,29 @@ std::vector<OptionLine> options_of(const CLI::App& app) {
   return lines;
 }
 
+bool is_known(const std::vector<OptionLine>& options, const OptionLine& option) {
+  return std::any_of(options.begin(), options.end(),
+                     [&](const OptionLine& known) { return known.names == option.names; });
+}
+
+/// What a command that has parts, such as trace, can be followed by: their names, and the options of all.
+void add_parts(const CLI::App& app, std::vector<OptionLine>& options) {
+  OptionLine names;
+  for (const CLI::App* part : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.values.push_back(part->get_name());
+    for (OptionLine& option : options_of(*part)) {
+      if (!option.names.empty() && !is_known(options, option)) options.push_back(std::move(option));
+    }
+  }
+  names.is_part = true;
+  if (!names.values.empty()) options.push_back(std::move(names));
+}
+
 std::vector<CommandLine> commands_of(const CLI::App& program) {
   std::vector<CommandLine> commands;
   for (const CLI::App* app : program.get_subcommands([](const CLI::App*) { return true; })) {
     commands.push_back({app->get_name(), app->get_description(), options_of(*app)});
+    add_parts(*app, commands.back().options);
   }
   return commands;
 }
@@ -77,8 +98,8 @@ std::string bash_values(const CommandLine& command) {
   for (const OptionLine& option : command.options) {
     if (option.values.empty()) continue;
     if (option.names.empty()) {
-      text +=
-          fmt::format("        *) words={} ;;\n", quoted(fmt::format("{}", fmt::join(option.values, " "))));
+      text += fmt::format("        {}) words={} ;;\n", option.is_part ? command.name : "*",
+                          quoted(fmt::format("{}", fmt::join(option.values, " "))));
     } else {
       text += fmt::format("        {}) words={} ;;\n", fmt::join(option.names, "|"),
                           quoted(fmt::format("{}", fmt::join(option.values, " "))));
@@ -122,6 +143,7 @@ std::string zsh_option(const OptionLine& option) {
   for (const char c : option.what) what += c == '[' ? '(' : c == ']' ? ')' : c == ':' ? ';' : c;
   const std::string action =
       option.values.empty() ? "_files" : fmt::format("({})", fmt::join(option.values, " "));
+  if (option.is_part) return quoted(fmt::format("1:part:{}", action)) + " '*:file:_files'";
   if (option.names.empty()) return quoted(fmt::format("*:{}:{}", what, action));
   const std::string tail = fmt::format("[{}]{}", what, option.takes_value ? ":value:" + action : "");
   if (option.names.size() == 1) return quoted(option.names.front() + tail);
@@ -149,7 +171,7 @@ std::string zsh_script(const std::vector<CommandLine>& commands, const std::vect
 std::string fish_option(const OptionLine& option, const std::string& condition) {
   if (option.names.empty()) {
     if (option.values.empty()) return "";
-    return fmt::format("complete -c soli -n {} -f -a {}\n", quoted(condition),
+    return fmt::format("complete -c soli -n {}{} -a {}\n", quoted(condition), option.is_part ? "" : " -f",
                        quoted(fmt::format("{}", fmt::join(option.values, " "))));
   }
   std::string text = "complete -c soli -n " + quoted(condition);

@@ -188,9 +188,11 @@ Result<int> run_eval(const EvalOptions& options) {
   SOLI_RETURN_IF_ERROR(session->load(engine, n_together * page_rounded));
   SOLI_RETURN_IF_ERROR(check_is_lossy(options, *session));
   EvalRuns runs(options, *session, window);
-  if (!values.empty()) return eval_sweep(options, *session, runs, texts, values);
-  return options.against_exact ? eval_against_exact(options, *session, runs, texts)
-                               : eval_perplexity(options, *session, runs, texts);
+  Result<int> status = !values.empty()         ? eval_sweep(options, *session, runs, texts, values)
+                       : options.against_exact ? eval_against_exact(options, *session, runs, texts)
+                                               : eval_perplexity(options, *session, runs, texts);
+  SOLI_RETURN_IF_ERROR(session->finish_trace());
+  return status;
 }
 
 }  // namespace

@@ -83,6 +83,7 @@ Result<int> run_logits(const LogitsOptions& options) {
                                         return {};
                                       }));
   if (out) SOLI_RETURN_IF_ERROR(out->commit());
+  SOLI_RETURN_IF_ERROR(session->finish_trace());
   if (options.n_greedy > 0) cli::print("{}\n", fmt::join(greedy, " "));
   return kExitDone;
 }

@@ -24,9 +24,9 @@ constexpr const char* kFooter =
     "  130  interrupted (Ctrl-C)";
 
 std::vector<Command> add_commands(CLI::App& program) {
-  return {add_run(program),    add_serve(program),  add_inspect(program),   add_tokenize(program),
-          add_render(program), add_logits(program), add_eval(program),      add_bench(program),
-          add_synth(program),  add_pack(program),   add_completion(program)};
+  return {add_run(program),    add_serve(program),  add_inspect(program), add_tokenize(program),
+          add_render(program), add_logits(program), add_eval(program),    add_bench(program),
+          add_synth(program),  add_pack(program),   add_trace(program),   add_completion(program)};
 }
 
 /// Says what is wrong with the command line, and where help is. For --help and --version CLI11 throws too.
@@ -41,7 +41,9 @@ int refuse(const CLI::App& program, const std::vector<Command>& commands, const 
   }
   std::string command;
   for (const Command& candidate : commands) {
-    if (candidate.app->parsed()) command = " " + candidate.app->get_name();
+    if (!candidate.app->parsed()) continue;
+    command = " " + candidate.app->get_name();
+    for (const CLI::App* part : candidate.app->get_subcommands()) command += " " + part->get_name();
   }
   std::string message = printable(error.what(), 1024);
   if (const std::vector<std::string> rest = program.remaining(); command.empty() && !rest.empty()) {

@@ -34,6 +34,7 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
                      "Precision of stored keys and values");
   add_policy_options(app, options.policy);
   add_memory_options(app, options.memory);
+  add_trace_options(app, options.trace);
 }
 
 Result<std::string> requested_isa() {

@@ -5,6 +5,7 @@
 
 #include "cli/memory_options.h"
 #include "cli/policy_options.h"
+#include "cli/trace_options.h"
 #include "engine/engine.h"
 #include "format/gguf.h"
 
@@ -22,13 +23,15 @@ struct ModelOptions {
   bool pin = false;       // threads to processors
   MemoryOptions memory;
   PolicyOptions policy;
+  TraceOptions trace;
   EngineOptions engine;           // precisions, context length, rows of a step
   bool chunk_rows_given = false;  // or left to the plan of the memory
 };
 
 /// Adds the positional MODEL, required.
 CLI::Option* add_model_path(CLI::App& app, std::string& path);
-/// Adds MODEL, -t, --pin, -c, -b, --act, --kv, and the options of the routing policy and of the memory.
+/// Adds MODEL, -t, --pin, -c, -b, --act, --kv, and the options of the routing policy, of the memory and of
+/// the trace.
 void add_model_options(CLI::App& app, ModelOptions& options);
 
 /// Value of the environment variable SOLI_ISA, or "". Fails with kInvalidArgument where this machine does not

@@ -112,6 +112,7 @@ Result<int> run_once(const RunOptions& options, const std::string& text) {
   if (options.model.memory.report && !options.json) print("\n{}", memory_report_text(*session));
   SOLI_RETURN_IF_ERROR(flush_output());
   print_note("{}\n", timings_line(*session, generation));
+  SOLI_RETURN_IF_ERROR(session->finish_trace());
   SOLI_RETURN_IF_ERROR(session->save_records());
   return generation.reason == FinishReason::kCancelled ? kExitInterrupted : kExitDone;
 }
@@ -128,6 +129,7 @@ Result<int> run_interactive(const RunOptions& options) {
   const int64_t context = session->context_length();
   SOLI_RETURN_IF_ERROR(load(*session, context, context, &recorder));
   SOLI_ASSIGN_OR_RETURN(const int status, Interactive(*session, options, recorder, std::move(chat)).run());
+  SOLI_RETURN_IF_ERROR(session->finish_trace());
   SOLI_RETURN_IF_ERROR(session->save_records());
   return status;
 }
@@ -159,6 +161,7 @@ Command add_run(CLI::App& program) {
       "  soli run model.gguf -f prompt.txt --temp 0 --json\n"
       "  soli run model.gguf -p \"Why is the sea salty?\" --chat --system \"Answer in one sentence.\"\n"
       "  soli run model.gguf -p \"The sea\" -n 32 --routing --routing-json choices.json\n"
+      "  soli run model.gguf -p \"The sea\" -n 32 --trace sea.sqlite\n"
       "  soli run model.gguf -p \"The sea\" --steer k=4 --steer temperature=0.7\n"
       "  soli run model.gguf --memory 12GiB -c 4096\n"
       "  soli run larger-than-memory.gguf -p \"The sea\" -n 64 --memory 10GiB --memory-report");

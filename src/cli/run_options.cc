@@ -73,7 +73,7 @@ void add_run_options(CLI::App& app, RunOptions& options) {
   add_sampling_options(app, options);
   add_routing_options(app, options);
   add_path(app, "--access-trace", options.model.memory.trace_file,
-           "Write which experts were called, turn by turn, for bench --memory-sweep --trace");
+           "Write which experts were called, turn by turn, for bench --memory-sweep --replay");
   add_path(
       app, "--heat", options.model.memory.heat_file,
       "How much each expert was called of late: loaded at the start, if it is there, to read the hottest "

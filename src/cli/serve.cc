@@ -185,6 +185,7 @@ Result<int> Serving::drain() {
 void Serving::end_at_once(int signal) {
   http_->stop();
   log_.reset();
+  if (const Status written = model_->finish_trace(); !written) print_error(written.error());
   print_note("soli: ended at once\n");
   std::_Exit(128 + signal);
 }
@@ -215,6 +216,7 @@ Result<int> Serving::run() {
   SOLI_ASSIGN_OR_RETURN(const int status, drain());
   model_->stop();
   service_->stop();
+  SOLI_RETURN_IF_ERROR(model_->finish_trace());
   SOLI_RETURN_IF_ERROR(model_->save_records());
   return status;
 }
@@ -245,6 +247,7 @@ Command add_serve(CLI::App& program) {
       "  soli serve model.gguf\n"
       "  soli serve model.gguf --host 0.0.0.0 --port 8000 --api-key-file keys.txt --parallel 16 --ctx 4096\n"
       "  soli serve larger-than-memory.gguf --memory 24GiB --access-log /var/log/soli/access.log\n"
+      "  soli serve model.gguf --trace choices.sqlite --trace-sample 0.1\n"
       "  soli serve --config /etc/soli/serve.toml --check");
   return {app, [app, options] { return run(*app, *options); }};
 }

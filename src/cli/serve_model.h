@@ -36,6 +36,8 @@ class ServeModel {
   /// Ends the thread of the engine.
   void stop();
   Status save_records() const { return session_->save_records(); }
+  /// Also while the engine runs.
+  Status finish_trace() { return session_->finish_trace(); }
 
  private:
   EngineOptions engine_options() const;

@@ -2,12 +2,16 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "base/affinity.h"
 #include "base/check.h"
+#include "base/units.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "model/policy_text.h"
 
 namespace soli::cli {
 namespace {
@@ -21,6 +25,7 @@ constexpr double kHeatHalfLifeTokens = 4096;
 
 Result<std::unique_ptr<Session>> Session::open(const ModelOptions& options) {
   std::unique_ptr<Session> session(new Session(options));
+  SOLI_ASSIGN_OR_RETURN(session->cpus_, affinity_of(::pthread_self()));
   SOLI_ASSIGN_OR_RETURN(const std::string isa, requested_isa());
   SOLI_ASSIGN_OR_RETURN(session->policy_, read_policy(options.policy));
   SOLI_ASSIGN_OR_RETURN(session->limit_, memory_limit(options.memory));
@@ -35,6 +40,7 @@ Result<std::unique_ptr<Session>> Session::open(const ModelOptions& options) {
     session->twins_ = *std::move(twins);
   }
   SOLI_RETURN_IF_ERROR(announce_policy(session->policy_, session->spec()));
+  SOLI_RETURN_IF_ERROR(session->check_trace());
   if (session->context_length() > session->spec().context_length) {
     print_note("soli: -c {} is beyond the {} positions that the model was trained for\n",
                session->context_length(), session->spec().context_length);
@@ -57,9 +63,12 @@ Status Session::load(EngineOptions engine, int64_t n_positions, int64_t longest_
   SOLI_CHECK(model_ == nullptr, "a session loads once");
   const auto begin = std::chrono::steady_clock::now();
   make_room_for(policy_, engine);
+  MemoryOptions memory = options_.memory;
+  if (!options_.trace.file.empty())
+    memory.further_bytes += TraceWriter::bytes_needed(options_.trace.buffer_bytes);
   SOLI_ASSIGN_OR_RETURN(
-      plan_, plan_memory(*file_, twins_ ? &*twins_ : nullptr, *runtime_, engine, options_.memory, limit_,
-                         n_positions, options_.chunk_rows_given ? 0 : longest_prompt));
+      plan_, plan_memory(*file_, twins_ ? &*twins_ : nullptr, *runtime_, engine, memory, limit_, n_positions,
+                         options_.chunk_rows_given ? 0 : longest_prompt));
   engine.chunk_rows = plan_.chunk_rows;
   engine.chunks_share_reads = plan_.tiers.has_value();
   print_note("{}", describe(plan_, options_.memory));
@@ -74,6 +83,7 @@ Status Session::load(EngineOptions engine, int64_t n_positions, int64_t longest_
     executor_->set_control(&*cache_aware_);
   }
   SOLI_ASSIGN_OR_RETURN(engine_, Engine::create(*model_, *executor_, engine));
+  SOLI_RETURN_IF_ERROR(start_trace(engine));
   load_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return {};
 }
@@ -174,6 +184,46 @@ Status Session::save_records() const {
       "--access-trace {}: all experts are in memory, so there are no turns to record; --memory with less "
       "makes some",
       memory.trace_file);
+}
+
+/// Before the weights are read, which would be for nothing.
+Status Session::check_trace() const {
+  const TraceOptions& trace = options_.trace;
+  if (trace.file.empty()) return {};
+  SOLI_RETURN_IF_ERROR(check_is_not_the_model(trace.file, file().gguf()));
+  if (const auto shape = TraceShape::of_model(spec(), 1, trace.logits); !shape)
+    return in_context("--trace", shape.error());
+  return TraceWriter::check(trace.file, trace.overwrite);
+}
+
+Status Session::start_trace(const EngineOptions& engine) {
+  const TraceOptions& trace = options_.trace;
+  if (trace.file.empty()) return {};
+  const int64_t k = std::max(engine.max_experts_per_token, spec().router.experts_per_token);
+  TraceInfo info = {.model = spec().name,
+                    .architecture = spec().architecture,
+                    .model_file = options_.path,
+                    .policy = policy_json(policy_).dump(),
+                    .soli = SOLI_VERSION,
+                    .sampling = trace.sampling};
+  SOLI_ASSIGN_OR_RETURN(info.shape, TraceShape::of_model(spec(), k, trace.logits));
+  // The plan has left room for the buffer in what it takes for the program.
+  const int64_t buffer_bytes = std::max(trace.buffer_bytes, TraceRing::slot_bytes(info.shape));
+  SOLI_ASSIGN_OR_RETURN(trace_writer_, TraceWriter::start(trace.file, trace.overwrite, info, spec(),
+                                                          runtime_->budget(), buffer_bytes, cpus_));
+  engine_->set_recorder(&trace_writer_->recorder());
+  return {};
+}
+
+Status Session::finish_trace() {
+  if (trace_writer_ == nullptr || trace_is_told_.exchange(true)) return {};
+  SOLI_ASSIGN_OR_RETURN(const TraceWriter::Totals totals, trace_writer_->finish());
+  print_note("trace: {} tokens written to {}\n", totals.n_written, options_.trace.file);
+  if (totals.n_dropped > 0) {
+    print_note("soli: the trace lost {} tokens, for which --trace-buffer {} had no room\n", totals.n_dropped,
+               format_bytes(options_.trace.buffer_bytes));
+  }
+  return {};
 }
 
 Status Session::fill_slots() {

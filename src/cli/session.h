@@ -1,5 +1,8 @@
 #pragma once
 
+#include <sched.h>
+
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,6 +20,7 @@
 #include "format/tokenizer.h"
 #include "model/model.h"
 #include "observe/memory_report.h"
+#include "observe/trace_writer.h"
 #include "ops/runtime.h"
 
 namespace soli::cli {
@@ -70,6 +74,9 @@ class Session {
   /// Writes the files of --access-trace and --heat, where they are wanted. Fails where all experts are in
   /// memory, and there is no trace.
   Status save_records() const;
+  /// Writes what --trace has recorded and not yet written, and tells how much that was; nothing to do without
+  /// it, or the second time. From any thread. Fails where not all could be written.
+  Status finish_trace();
   /// What the expert memory did so far; null where all experts are in memory.
   std::optional<MemoryReport> memory_report() const;
   double load_seconds() const { return load_seconds_; }
@@ -81,6 +88,8 @@ class Session {
   Status warm_up();
   HeatOwner heat_owner() const;
   Status predict_experts(const EngineOptions& engine);
+  Status check_trace() const;
+  Status start_trace(const EngineOptions& engine);
 
   const ModelOptions options_;
   RoutingPolicy policy_;
@@ -98,6 +107,9 @@ class Session {
   std::unique_ptr<RouterPredictor> predictor_;
   std::optional<CacheAwareRouter> cache_aware_;
   std::unique_ptr<LocalExecutor> executor_;
+  std::unique_ptr<TraceWriter> trace_writer_;  // lives longer than the engine
+  std::atomic<bool> trace_is_told_ = false;
+  cpu_set_t cpus_ = {};  // that this process may use, whatever --pin says of its threads
   std::unique_ptr<Engine> engine_;
   std::function<void(int64_t done, int64_t total)> on_progress_ = [](int64_t, int64_t) {};
   double load_seconds_ = 0;

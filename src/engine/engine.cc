@@ -159,6 +159,7 @@ bool Engine::deliver_kept_routing() {
 void Engine::run(const Plan& plan) {
   outcomes_.resize(std::max(outcomes_.size(), plan.parts.size()));  // their memory is used again
   for (size_t i = 0; i < plan.parts.size(); ++i) outcomes_[i].clear();
+  if (recorder_ != nullptr && model_.spec().is_moe()) tell_recorder(plan);
   const auto output = forward(model_, plan.batch, layout_, context_, workspace_, experts_, step_hooks(plan));
   if (output) {
     find_outcomes(plan, *output);
@@ -172,9 +173,33 @@ void Engine::run(const Plan& plan) {
   scheduler_.commit(std::span(outcomes_).first(plan.parts.size()));
 }
 
+/// Of requests that are new to it, and of tokens that came from the prefix cache.
+void Engine::tell_recorder(const Plan& plan) {
+  for (const PlannedRows& part : plan.parts) {
+    Sequence& sequence = *part.sequence;
+    if (!sequence.is_recorded)
+      recorder_->on_request(sequence.id, sequence.n_prompt(), sequence.request.policy);
+    sequence.is_recorded = true;
+    for (int64_t at = sequence.n_recorded; options_.keep_routing && at < sequence.n_computed; ++at) {
+      const TokenRouting kept = routing_layout_.read(sequence.kv.routing(at), at);
+      recorder_->on_kept({.request = sequence.id,
+                          .position = at,
+                          .token = sequence.tokens[static_cast<size_t>(at)],
+                          .layer_begin = kept.layer_begin,
+                          .ids = kept.ids,
+                          .weights = kept.weights});
+    }
+    sequence.n_recorded = std::max(sequence.n_recorded, sequence.n_computed + part.n);
+  }
+}
+
 /// Those that were set, and the engine's own observers.
 Hooks Engine::step_hooks(const Plan& plan) {
   Hooks hooks = hooks_;
+  if (recorder_ != nullptr) {
+    recorder_->begin_step(hooks.observer);
+    hooks.observer = recorder_;
+  }
   if (token_experts_) {
     token_experts_->begin_step(hooks.observer);
     hooks.observer = &*token_experts_;

@@ -18,6 +18,7 @@
 #include "engine/stream.h"
 #include "engine/token_experts.h"
 #include "engine/wakeup.h"
+#include "model/choice_recorder.h"
 #include "model/forward.h"
 #include "model/hooks.h"
 #include "model/model.h"
@@ -92,6 +93,10 @@ class Engine {
   /// with requests of before.
   void set_hooks(const Hooks& hooks);
 
+  /// Who records what is chosen from the next step on, whatever the hooks are, or null. Borrowed; as
+  /// set_hooks().
+  void set_recorder(ChoiceRecorder* recorder) { recorder_ = recorder; }
+
   int64_t context_length() const { return context_length_; }
   EngineCounters counters() const { return meter_.read(); }
   /// For the thread that steps.
@@ -105,6 +110,7 @@ class Engine {
   bool find_failure(int64_t batch_row, const BatchRow& row, Scheduler::Outcome& outcome) const;
   bool deliver_kept_routing();
   void run(const Plan& plan);
+  void tell_recorder(const Plan& plan);
   void count(const Plan& plan);
   Hooks step_hooks(const Plan& plan);
   void show_state();
@@ -128,6 +134,7 @@ class Engine {
   const Delivery delivery_;
   std::vector<Scheduler::Outcome> outcomes_;  // of the step
   std::atomic<RequestId> next_id_{1};
+  ChoiceRecorder* recorder_ = nullptr;
 };
 
 }  // namespace soli

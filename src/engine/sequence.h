@@ -78,6 +78,8 @@ struct Sequence {
   TokenExperts::Profile profile;  // what it was expected to call, where that was asked for
   RequestSummary summary;
   KvPageTable kv;
+  bool is_recorded = false;  // a recorder knows of it
+  int64_t n_recorded = 0;    // leading tokens whose choices a recorder was told
 };
 
 }  // namespace soli

@@ -10,19 +10,6 @@
 namespace soli {
 namespace {
 
-/// exp(-sum w ln w) over the weights divided by their sum; 0 where none is positive.
-double effective_experts(std::span<const ExpertCall> calls) {
-  double sum = 0;
-  for (const ExpertCall& call : calls) sum += std::max(0.0, static_cast<double>(call.weight));
-  double entropy = 0;
-  for (const ExpertCall& call : calls) {
-    if (!(call.weight > 0)) continue;
-    const double weight = static_cast<double>(call.weight) / sum;
-    entropy -= weight * std::log(weight);
-  }
-  return sum > 0 ? std::exp(entropy) : 0;
-}
-
 /// Multiplications and additions of attention for one row: q.k and p.v with every position that it sees.
 int64_t attention_flops(const ModelSpec& spec, int64_t position) {
   return spec.keys_seen(position) * spec.n_heads * 2 * (spec.head_dim + spec.value_dim);
@@ -191,6 +178,18 @@ void add_totals(const ModelSpec& spec, ActivationReport& report) {
 }
 
 }  // namespace
+
+double effective_experts(std::span<const ExpertCall> calls) {
+  double sum = 0;
+  for (const ExpertCall& call : calls) sum += std::max(0.0, static_cast<double>(call.weight));
+  double entropy = 0;
+  for (const ExpertCall& call : calls) {
+    if (!(call.weight > 0)) continue;
+    const double weight = static_cast<double>(call.weight) / sum;
+    entropy -= weight * std::log(weight);
+  }
+  return sum > 0 ? std::exp(entropy) : 0;
+}
 
 ActivationReport make_report(const RequestChoices& choices, const ModelSpec& spec,
                              const ParameterCounts& counts, int64_t n_prompt, int64_t n_processed) {

@@ -14,6 +14,8 @@ class LayerStatistics {
   LayerStatistics(int64_t layer, int64_t n_experts);
 
   void add(int64_t position, std::span<const ExpertCall> calls);
+  /// What is added from here on follows nothing of before.
+  void begin_sequence() { previous_position_ = kNoPosition; }
   LayerActivation result() const;
   /// Calls of each expert, [n_experts].
   const std::vector<int64_t>& calls() const { return calls_; }
@@ -27,7 +29,9 @@ class LayerStatistics {
   int64_t n_calls_ = 0;
   int64_t n_tokens_ = 0;
 
-  int64_t previous_position_ = -1;
+  static constexpr int64_t kNoPosition = -2;  // before none that can be
+
+  int64_t previous_position_ = kNoPosition;
   int32_t previous_top1_ = -1;
   std::vector<int32_t> previous_;  // expert set, ascending
   std::vector<int32_t> current_;

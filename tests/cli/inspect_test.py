@@ -185,6 +185,9 @@ class CompletionTest(CliTest):
         self.assertEqual(self.complete("run", "--routing-j"), ["--routing-json"])
         self.assertEqual(self.complete("run", "model", "--kv", "f"), ["f32", "f16"])
         self.assertEqual(self.complete("completion", "z"), ["zsh"])
+        self.assertEqual(self.complete("trace", "s"), ["show", "stats"])
+        self.assertEqual(self.complete("trace", "export", "file", "--format", "n"), ["npz"])
+        self.assertIn("--positions", self.complete("trace", "show", "file", "--"))
 
 
 if __name__ == "__main__":

@@ -97,14 +97,14 @@ class TiersTest(CliTest):
         self.assertIn("</svg>", (folder / "sweep.svg").read_text())
         least = least_of(DEMO, *PROMPT)
         self.run_ok("run", DEMO, *PROMPT, "--memory", f"{least}B", "--access-trace", folder / "trace")
-        replayed = self.run_ok("bench", DEMO, "--memory-sweep", "--trace", folder / "trace", "--json").json
+        replayed = self.run_ok("bench", DEMO, "--memory-sweep", "--replay", folder / "trace", "--json").json
         for bound in replayed["in_hindsight"]:
             for point in replayed["points"]:
                 if point["slots"] == bound["slots"]:
                     self.assertLessEqual(point["hit_rate"], bound["belady_hit_rate"] + 1e-9)
-        text = self.run_ok("bench", DEMO, "--memory-sweep", "--trace", folder / "trace", "--cache-policy", "lru").text
+        text = self.run_ok("bench", DEMO, "--memory-sweep", "--replay", folder / "trace", "--cache-policy", "lru").text
         self.assertIn("Belady", text)
-        self.check(soli("bench", DEMO, "--memory-sweep", "--trace", DEMO), ERROR, DEMO)
+        self.check(soli("bench", DEMO, "--memory-sweep", "--replay", DEMO), ERROR, DEMO)
         self.check(soli("run", DEMO, *PROMPT, "--access-trace", folder / "none"), ERROR, "--access-trace")
         self.check(soli("bench", DEMO, "--svg", folder / "x.svg"), USAGE, "--memory-sweep")
         self.check(soli("bench", DEMO, "--memory-sweep", "--generate", "1"), ERROR, "--generate 1", "needs 2")

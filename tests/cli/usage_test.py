@@ -2,7 +2,7 @@
 
 from program import DEMO, DONE, ERROR, MIXTRAL, USAGE, CliTest, environment, main, soli
 
-COMMANDS = ["run", "serve", "inspect", "tokenize", "render", "logits", "eval", "bench", "synth", "completion"]
+COMMANDS = ["run", "serve", "inspect", "tokenize", "render", "logits", "eval", "bench", "synth", "trace", "completion"]
 
 
 class HelpTest(CliTest):
@@ -49,6 +49,7 @@ class UsageTest(CliTest):
         for command, option in [
             (["run", DEMO], "--file"),
             (["run", DEMO, "-p", "x"], "--routing-json"),
+            (["run", DEMO, "-p", "x"], "--trace"),
             (["logits", DEMO, "--token-ids", "1"], "--out"),
             (["eval", DEMO], "--text"),
             (["tokenize", DEMO], "--file"),

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "base/base64.h"
 #include "base/check.h"
 #include "serve/openai/answer.h"
 #include "serve/openai/endpoints.h"
@@ -22,25 +23,13 @@ std::vector<float> normalised(const std::vector<float>& vector) {
   return result;
 }
 
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t group = 0;
-    for (size_t j = 0; j < 3; ++j) {
-      group = group << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
-    }
-    for (size_t j = 0; j < 4; ++j) {
-      text += i + j <= bytes.size() ? kDigits[group >> (18 - 6 * j) & 63] : '=';
-    }
-  }
-  return text;
-}
-
 /// The floats as they lie in memory, which is little endian wherever soli runs.
 std::string base64_of(const std::vector<float>& vector) {
-  return base64({reinterpret_cast<const char*>(vector.data()), vector.size() * sizeof(float)});
+  std::string text;
+  Base64Encoder encoder;
+  encoder.append(std::as_bytes(std::span(vector)), text);
+  encoder.finish(text);
+  return text;
 }
 
 }  // namespace
