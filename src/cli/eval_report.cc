@@ -19,7 +19,7 @@ Json optional_json(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
-Json to_json(const Divergence& divergence) {
+Json divergence_json(const Divergence& divergence) {
   return {{"positions", divergence.n_positions},       {"mean_kl", divergence.mean_kl},
           {"mean_kl_error", divergence.mean_kl_error}, {"p99_kl", divergence.p99_kl},
           {"largest_kl", divergence.largest_kl},       {"top_agreement", divergence.top_agreement}};
@@ -57,7 +57,7 @@ Json to_json(const EvalResult& result) {
 Json to_json(const Comparison& comparison) {
   Json json = to_json(comparison.lossy);
   json["exact"] = to_json(comparison.exact);
-  json["divergence"] = to_json(comparison.divergence.summarise());
+  json["divergence"] = divergence_json(comparison.divergence.summarise());
   json["moved_share"] = share(comparison.rerouted.n_moved, comparison.rerouted.n_calls);
   json["twin_share"] = share(comparison.rerouted.n_twins, comparison.rerouted.n_used);
   return json;

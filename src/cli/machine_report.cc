@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// "12.3 (11.9 to 12.4)": the median and the range of the passes.
-std::string measured_text(const Measured& measured) {
+std::string machine_figure_text(const Measured& measured) {
   return fmt::format("{:.1f} ({:.1f} to {:.1f})", measured.median / 1e9, measured.min / 1e9,
                      measured.max / 1e9);
 }
@@ -46,7 +46,8 @@ std::string render_text(const MachineInfo& machine, const MachineCeilings& ceili
   text += fmt::format("\nmeasured just now: median (range), with 1 thread and with {}{}\n",
                       ceilings.n_threads, ceilings.pinned ? " (pinned)" : "");
   const auto measured = [&](std::string_view name, const MeasuredByThreads& figure) {
-    text += fmt::format("{:<24} {:<26} {:<26}\n", name, measured_text(figure.one), measured_text(figure.all));
+    text += fmt::format("{:<24} {:<26} {:<26}\n", name, machine_figure_text(figure.one),
+                        machine_figure_text(figure.all));
   };
   measured("memory read, GB/s", ceilings.read_bytes_per_s);
   measured("f32 peak, Gop/s", ceilings.f32_operations_per_s);

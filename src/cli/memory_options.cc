@@ -12,7 +12,7 @@
 namespace soli::cli {
 namespace {
 
-constexpr std::array<std::pair<const char*, CachePolicyKind>, 5> kPolicies = {
+constexpr std::array<std::pair<const char*, CachePolicyKind>, 5> kPolicyNames = {
     {{"auto", CachePolicyKind::kAuto},
      {"lru", CachePolicyKind::kLru},
      {"lfu", CachePolicyKind::kLfu},
@@ -53,7 +53,7 @@ const char* name_in(const Names& names, Value value) {
 void add_memory_options(CLI::App& app, MemoryOptions& options) {
   add_limit(app, options);
   add_choice<CachePolicyKind>(
-      app, "--cache-policy", options.policy, {kPolicies.begin(), kPolicies.end()},
+      app, "--cache-policy", options.policy, {kPolicyNames.begin(), kPolicyNames.end()},
       "Which expert leaves the memory for another one; auto: the policy that would have "
       "done best lately");
   add_choice<PrefetchGate::Mode>(
@@ -70,7 +70,7 @@ void add_memory_options(CLI::App& app, MemoryOptions& options) {
            "memory");
 }
 
-const char* name_of(CachePolicyKind policy) { return name_in(kPolicies, policy); }
+const char* name_of(CachePolicyKind policy) { return name_in(kPolicyNames, policy); }
 const char* name_of(PrefetchGate::Mode mode) { return name_in(kPrefetchModes, mode); }
 
 Result<MemoryLimit> memory_limit(const MemoryOptions& options) {

@@ -23,7 +23,7 @@ struct PackCommandOptions {
   int64_t n_threads = 0;
 };
 
-class Stopwatch {
+class PackingWatch {
  public:
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
@@ -46,7 +46,7 @@ Result<std::unique_ptr<Runtime>> make_runtime(const PackCommandOptions& options)
 Result<int> run_pack(const PackCommandOptions& options) {
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime, make_runtime(options));
   SOLI_ASSIGN_OR_RETURN(const ModelFile file, ModelFile::open(options.model));
-  const Stopwatch watch;
+  const PackingWatch watch;
   Result<PackedFiles> files;
   {
     // A half file may be huge: Ctrl-C removes it.
@@ -73,7 +73,7 @@ Result<int> run_verify(const PackCommandOptions& options) {
   SOLI_ASSIGN_OR_RETURN(const ModelFile file, ModelFile::open(options.model));
   if (file.packed() == nullptr)
     return fail(ErrorKind::kInvalidArgument, "{}: it is not packed, and has no checksums", options.model);
-  const Stopwatch watch;
+  const PackingWatch watch;
   int64_t n_bytes = 0;
   std::vector<std::string> damage;
   {
