@@ -1,6 +1,5 @@
 // soli eval: perplexity of a model on texts, and how far a lossy one is from itself.
 #include <CLI/CLI.hpp>
-#include <limits>
 #include <memory>
 
 #include "cli/command.h"
@@ -17,7 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kMinWindow = 2;  // a token, and one before it or BOS
 // Rows of a step that bring their whole distribution: what is delivered and not yet looked at stays small.
 constexpr int64_t kRowsOfDistributions = 8;
 
@@ -130,19 +128,6 @@ Result<int> eval_sweep(const EvalOptions& options, Session& session, EvalRuns& r
   return report_sweep(options, session, std::move(points), is_complete);
 }
 
-Status check_window(const EvalOptions& options, const Session& session, int64_t window) {
-  if (window < kMinWindow) {
-    return fail(ErrorKind::kInvalidArgument,
-                "a window of {} position scores nothing: at least {} are needed (--window, -c)", window,
-                kMinWindow);
-  }
-  if (window > session.context_length()) {
-    return fail(ErrorKind::kInvalidArgument, "--window {}: the context has room for {}", options.window,
-                session.context_length());
-  }
-  return {};
-}
-
 /// The policies of a sweep; none without one. The engine gets room for them.
 Result<std::vector<SweepValue>> read_sweep(const EvalOptions& options, const Session& session,
                                            EngineOptions& engine) {
@@ -173,19 +158,12 @@ Status check_is_lossy(const EvalOptions& options, const Session& session) {
 
 Result<int> run_eval(const EvalOptions& options) {
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
-  const int64_t window = options.window > 0 ? options.window : session->context_length();
-  SOLI_RETURN_IF_ERROR(check_window(options, *session, window));
+  SOLI_ASSIGN_OR_RETURN(const int64_t window, window_length(options, *session));
   EngineOptions engine = options.model.engine;
   SOLI_ASSIGN_OR_RETURN(const std::vector<SweepValue> values, read_sweep(options, *session, engine));
   SOLI_ASSIGN_OR_RETURN(const std::vector<EvalText> texts, read_eval_texts(options, *session, window));
-  engine.max_sequences = options.n_parallel;
   if (options.against_exact || !values.empty()) engine.max_logit_rows = kRowsOfDistributions;
-  int64_t n_together = 0;
-  for (const EvalText& text : texts)
-    n_together = std::max(n_together, static_cast<int64_t>(text.plan.windows.size()));
-  n_together = std::min(n_together, options.n_parallel);
-  const int64_t page_rounded = KvPageTable::pages_for(window) * kKvPagePositions;
-  SOLI_RETURN_IF_ERROR(session->load(engine, n_together * page_rounded));
+  SOLI_RETURN_IF_ERROR(load_for(texts, window, options, engine, *session));
   SOLI_RETURN_IF_ERROR(check_is_lossy(options, *session));
   EvalRuns runs(options, *session, window);
   Result<int> status = !values.empty()         ? eval_sweep(options, *session, runs, texts, values)
@@ -201,16 +179,7 @@ Command add_eval(CLI::App& program) {
   CLI::App* const app = program.add_subcommand("eval", "Measure the perplexity of a model on a text");
   const auto options = std::make_shared<EvalOptions>();
   add_model_options(*app, options->model);
-  CLI::Option* const text = add_path(*app, "--text", options->text_file, "The text");
-  CLI::Option* const folder =
-      add_path(*app, "--data", options->folder, "A folder of texts NAME.txt, one for each domain")
-          ->type_name("DIR")
-          ->excludes(text);
-  add_integer(*app, "--window", options->window, {0, kMaxContextLength},
-              "Positions of a window, BOS included; 0: the context");
-  add_integer(*app, "--max-tokens", options->max_tokens, {0, std::numeric_limits<int64_t>::max()},
-              "Evaluate the first N tokens of a text only; 0: all");
-  add_integer(*app, "--parallel", options->n_parallel, {1, 256}, "Windows that share a step");
+  add_text_options(*app, *options);
   CLI::Option* const against = add_choice<bool>(
       *app, "--against", options->against_exact, {{"none", false}, {"exact", true}},
       "exact: measure twice, first without --policy, --steer, --prefer-cached and --twin, and tell how far "
@@ -223,9 +192,6 @@ Command add_eval(CLI::App& program) {
           ->excludes(against);
   add_path(*app, "--svg", options->svg, "Draw the sweep into a file")->needs(sweep);
   app->add_flag("--json", options->json, "Print one JSON object");
-  app->callback([text, folder] {
-    if (text->empty() && folder->empty()) throw CLI::RequiredError("--text FILE or --data DIR");
-  });
   app->footer(
       "The text is cut into windows that are scored by themselves, each after BOS where the model wants one; "
       "the first\n"

@@ -1,5 +1,6 @@
 #include "cli/eval_measure.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "cli/interrupt.h"
@@ -7,6 +8,17 @@
 #include "cli/workbench.h"
 
 namespace soli::cli {
+namespace {
+
+void add_calls(std::vector<std::vector<int64_t>>& sum, const std::vector<std::vector<int64_t>>& more) {
+  sum.resize(std::max(sum.size(), more.size()));
+  for (size_t layer = 0; layer < more.size(); ++layer) {
+    sum[layer].resize(std::max(sum[layer].size(), more[layer].size()));
+    for (size_t e = 0; e < more[layer].size(); ++e) sum[layer][e] += more[layer][e];
+  }
+}
+
+}  // namespace
 
 double EvalResult::tokens_per_second() const {
   return seconds > 0 ? static_cast<double>(perplexity().n_tokens) / seconds : 0;
@@ -21,6 +33,7 @@ EvalResult& EvalResult::operator+=(const EvalResult& other) {
   active += other.active;
   overflow.n_moved += other.overflow.n_moved;
   overflow.n_dropped += other.overflow.n_dropped;
+  add_calls(calls, other.calls);
   return *this;
 }
 
@@ -81,6 +94,7 @@ Result<EvalResult> EvalRuns::run(const EvalText& text, const RoutingPolicy& poli
   result.complete = result.losses.size() == text.plan.windows.size();
   if (session_.tiered() != nullptr) result.bytes_read = bytes_read() - bytes_before;
   result.active = tally.totals(parameters_, result.perplexity().n_tokens);
+  result.calls = tally.calls();
   const OverflowCounts overflow = engine.counters().overflow;
   result.overflow = {overflow.n_moved - overflow_before.n_moved,
                      overflow.n_dropped - overflow_before.n_dropped};

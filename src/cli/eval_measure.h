@@ -21,6 +21,7 @@ struct EvalResult {
   std::optional<int64_t> bytes_read = {};  // of experts, where not all are in memory
   ActiveTotals active = {};
   OverflowCounts overflow = {};
+  std::vector<std::vector<int64_t>> calls = {};  // [layer][expert]; a dense layer has none
 
   Perplexity perplexity() const { return combine(losses); }
   double tokens_per_second() const;

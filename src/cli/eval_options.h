@@ -5,6 +5,10 @@
 
 #include "cli/model_options.h"
 
+namespace CLI {
+class App;
+}
+
 namespace soli::cli {
 
 struct EvalOptions {
@@ -19,5 +23,8 @@ struct EvalOptions {
   std::string svg;    // a file to write, or ""
   bool json = false;
 };
+
+/// Adds --text, --data, --window, --max-tokens and --parallel, of which one of the first two is required.
+void add_text_options(CLI::App& app, EvalOptions& options);
 
 }  // namespace soli::cli

@@ -10,6 +10,7 @@ namespace soli::cli {
 namespace {
 
 constexpr size_t kMaxEvalTexts = 256;
+constexpr int64_t kMinWindow = 2;  // a token, and one before it or BOS
 
 Result<WindowPlan> plan_windows(const std::string& path, const EvalOptions& options, Session& session,
                                 int64_t window) {
@@ -61,6 +62,30 @@ Result<std::vector<EvalText>> read_eval_texts(const EvalOptions& options, Sessio
     texts.push_back({path.stem().string(), std::move(plan)});
   }
   return texts;
+}
+
+Result<int64_t> window_length(const EvalOptions& options, const Session& session) {
+  const int64_t window = options.window > 0 ? options.window : session.context_length();
+  if (window < kMinWindow) {
+    return fail(ErrorKind::kInvalidArgument,
+                "a window of {} position scores nothing: at least {} are needed (--window, -c)", window,
+                kMinWindow);
+  }
+  if (window > session.context_length()) {
+    return fail(ErrorKind::kInvalidArgument, "--window {}: the context has room for {}", window,
+                session.context_length());
+  }
+  return window;
+}
+
+Status load_for(const std::vector<EvalText>& texts, int64_t window, const EvalOptions& options,
+                EngineOptions engine, Session& session) {
+  engine.max_sequences = options.n_parallel;
+  int64_t n_together = 0;
+  for (const EvalText& text : texts)
+    n_together = std::max(n_together, static_cast<int64_t>(text.plan.windows.size()));
+  n_together = std::min(n_together, options.n_parallel);
+  return session.load(engine, n_together * KvPageTable::pages_for(window) * kKvPagePositions);
 }
 
 }  // namespace soli::cli

@@ -19,4 +19,11 @@ struct EvalText {
 /// and for a text in which nothing can be scored.
 Result<std::vector<EvalText>> read_eval_texts(const EvalOptions& options, Session& session, int64_t window);
 
+/// Positions of a window. Fails where one has no room for a scored token, or more than the context.
+Result<int64_t> window_length(const EvalOptions& options, const Session& session);
+
+/// Loads the weights, with room for as many windows at once as the options say and the texts have.
+Status load_for(const std::vector<EvalText>& texts, int64_t window, const EvalOptions& options,
+                EngineOptions engine, Session& session);
+
 }  // namespace soli::cli

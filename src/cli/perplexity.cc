@@ -113,7 +113,8 @@ Result<std::vector<WindowLoss>> evaluate(Engine& engine, const WindowPlan& plan,
     while (next < plan.windows.size() && static_cast<int64_t>(running.size()) < evaluation.n_parallel) {
       SOLI_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream,
                             engine.submit(make_request(plan.windows[next], evaluation)));
-      running.push_back({next++, std::move(stream), {}});
+      running.push_back({next, std::move(stream), {.nats = 0, .n_tokens = 0, .window = next}});
+      ++next;
     }
     if (running.empty()) return losses;
     if (!engine.step()) return fail(ErrorKind::kLimit, "--memory: no room is left for keys and values");

@@ -24,6 +24,7 @@ WindowPlan cut_into_windows(const std::vector<int32_t>& tokens, std::optional<in
 struct WindowLoss {
   double nats = 0;  // summed
   int64_t n_tokens = 0;
+  size_t window = 0;  // its number in the plan
 };
 
 struct Perplexity {

@@ -36,6 +36,7 @@ class RoutingTally final : public RouterObserver {
   void on_route(const RouterView& view, const Choice& choice) override;
   /// `n_tokens` of a dense model, whose tokens nobody routes.
   ActiveTotals totals(const ParameterCounts& counts, int64_t n_tokens) const;
+  const std::vector<std::vector<int64_t>>& calls() const { return calls_; }
 
  private:
   std::vector<std::vector<int64_t>> calls_;  // [layer][expert]; empty for dense layers
