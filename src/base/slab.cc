@@ -7,14 +7,13 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/round_up.h"
 #include "base/units.h"
 
 namespace soli {
 namespace {
 
 constexpr int64_t kHugePageBytes = 2 * kMiB;
-
-int64_t round_up(int64_t bytes, int64_t grain) { return (bytes + grain - 1) / grain * grain; }
 
 // Small slabs keep to normal pages: a tiny tensor must not cost a huge page of resident memory.
 bool takes_huge_pages(int64_t bytes) { return bytes >= kHugePageBytes; }

@@ -112,7 +112,8 @@ Result<int> run_dissect(DissectOptions options) {
   SOLI_ASSIGN_OR_RETURN(const std::vector<RoutingPolicy> policies,
                         dissecting_policies(options, *session, targets));
   for (const DissectTarget& target : targets) dissection.experts.push_back({.target = target});
-  SOLI_ASSIGN_OR_RETURN(const std::vector<EvalText> texts, read_eval_texts(options.eval, *session, window));
+  SOLI_ASSIGN_OR_RETURN(const std::vector<EvalText> texts,
+                        read_eval_texts(options.eval.texts, *session, window));
   SOLI_RETURN_IF_ERROR(load_for(texts, window, options.eval, options.eval.model.engine, *session));
 
   EvalRuns runs(options.eval, *session, window);
@@ -120,6 +121,7 @@ Result<int> run_dissect(DissectOptions options) {
     SOLI_ASSIGN_OR_RETURN(dissection.complete, dissect_text(text, policies, *session, runs, dissection));
     if (!dissection.complete) break;
   }
+  SOLI_RETURN_IF_ERROR(session->finish_trace());
   drop_unfinished_domain(dissection);
   if (dissection.exact.empty()) {
     print_note("soli: interrupted before the first domain was done\n");
@@ -136,7 +138,7 @@ Command add_dissect(CLI::App& program) {
   const auto options = std::make_shared<DissectOptions>();
   add_model_options(*app, options->eval.model);
   options->eval.window = kUsualWindow;
-  options->eval.max_tokens = 2048;
+  options->eval.texts.max_tokens = 2048;
   add_text_options(*app, options->eval);
   add_choice<DissectMode>(*app, "--mode", options->mode,
                           {{"without", DissectMode::kWithout}, {"only", DissectMode::kOnly}},

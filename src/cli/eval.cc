@@ -36,12 +36,12 @@ void report(const EvalOptions& options, Session& session, const Figures& total,
   if (options.json) {
     Json json = eval_setup_json(options, session, session.policy());
     json.update(to_json(total));
-    if (!options.folder.empty()) json["domains"] = domains_json(domains);
+    if (!options.texts.folder.empty()) json["domains"] = domains_json(domains);
     print_json(json);
     return;
   }
   print("{}", render_text(total));
-  if (!options.folder.empty()) print("{}", render_text(domains));
+  if (!options.texts.folder.empty()) print("{}", render_text(domains));
 }
 
 Result<int> eval_perplexity(const EvalOptions& options, Session& session, EvalRuns& runs,
@@ -49,7 +49,7 @@ Result<int> eval_perplexity(const EvalOptions& options, Session& session, EvalRu
   EvalResult total;
   std::vector<OfDomain<EvalResult>> domains;
   for (const EvalText& text : texts) {
-    const std::string label = options.folder.empty() ? "evaluating" : text.name;
+    const std::string label = options.texts.folder.empty() ? "evaluating" : text.name;
     SOLI_ASSIGN_OR_RETURN(EvalResult result, runs.measure(text, session.policy(), label));
     total += result;
     domains.push_back({text.name, std::move(result)});
@@ -161,7 +161,7 @@ Result<int> run_eval(const EvalOptions& options) {
   SOLI_ASSIGN_OR_RETURN(const int64_t window, window_length(options, *session));
   EngineOptions engine = options.model.engine;
   SOLI_ASSIGN_OR_RETURN(const std::vector<SweepValue> values, read_sweep(options, *session, engine));
-  SOLI_ASSIGN_OR_RETURN(const std::vector<EvalText> texts, read_eval_texts(options, *session, window));
+  SOLI_ASSIGN_OR_RETURN(const std::vector<EvalText> texts, read_eval_texts(options.texts, *session, window));
   if (options.against_exact || !values.empty()) engine.max_logit_rows = kRowsOfDistributions;
   SOLI_RETURN_IF_ERROR(load_for(texts, window, options, engine, *session));
   SOLI_RETURN_IF_ERROR(check_is_lossy(options, *session));

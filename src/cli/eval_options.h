@@ -11,12 +11,17 @@ class App;
 
 namespace soli::cli {
 
+/// Which texts a command reads.
+struct TextSelection {
+  std::string file;        // one text, or
+  std::string folder;      // of texts, one for each domain
+  int64_t max_tokens = 0;  // of each text, from its beginning; 0: all
+};
+
 struct EvalOptions {
   ModelOptions model;
-  std::string text_file;  // or
-  std::string folder;     // of texts, one for each domain
-  int64_t window = 0;     // 0: the context
-  int64_t max_tokens = 0;
+  TextSelection texts;
+  int64_t window = 0;  // 0: the context
   int64_t n_parallel = 4;
   bool against_exact = false;
   std::string sweep;  // KEY=VALUES, or ""

@@ -65,8 +65,8 @@ Json to_json(const Comparison& comparison) {
 
 Json eval_setup_json(const EvalOptions& options, Session& session, const RoutingPolicy& policy) {
   Json json = {{"model", options.model.path}};
-  json[options.folder.empty() ? "text" : "data"] =
-      options.folder.empty() ? options.text_file : options.folder;
+  json[options.texts.folder.empty() ? "text" : "data"] =
+      options.texts.folder.empty() ? options.texts.file : options.texts.folder;
   json["policy"] = policy_json(policy);
   json["act"] = name_of(session.options().engine.activations);
   json["kv"] = name_of(session.options().engine.kv_type);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "cli/text_input.h"
+#include "format/hf/json.h"
 
 namespace soli::cli {
 namespace {
@@ -12,18 +14,63 @@ namespace {
 constexpr size_t kMaxEvalTexts = 256;
 constexpr int64_t kMinWindow = 2;  // a token, and one before it or BOS
 
-Result<WindowPlan> plan_windows(const std::string& path, const EvalOptions& options, Session& session,
+bool is_json_lines(const std::filesystem::path& path) { return path.extension() == ".jsonl"; }
+
+/// The text in one line of JSON lines.
+Result<std::string> text_of_line(std::string_view line) {
+  SOLI_ASSIGN_OR_RETURN(const hf::JsonFile file, hf::parse_json(line));
+  const hf::JsonValue root(file.root, "");
+  const auto wrong = [] {
+    return fail(ErrorKind::kMalformed, "is no object with a text \"text\" or \"prompt\"");
+  };
+  if (!root.is_object()) return wrong();
+  for (const char* key : {"text", "prompt"}) {
+    const std::optional<hf::JsonValue> value = root.find(key);
+    if (value && value->is_text()) return value->text();
+  }
+  return wrong();
+}
+
+/// A file is one text, or one for each line.
+Result<std::vector<std::string>> texts_of(const std::string& path, std::string content) {
+  if (!is_json_lines(path)) return std::vector<std::string>{std::move(content)};
+  std::vector<std::string> texts;
+  const std::string_view all = content;
+  int64_t number = 0;
+  for (size_t begin = 0; begin < all.size();) {
+    const size_t end = std::min(all.find('\n', begin), all.size());
+    const std::string_view line = all.substr(begin, end - begin);
+    begin = end + 1;
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    Result<std::string> text = text_of_line(line);
+    if (!text) return in_context(fmt::format("{}:{}", path, number), std::move(text).error());
+    texts.push_back(*std::move(text));
+  }
+  return texts;
+}
+
+Result<WindowPlan> plan_windows(const std::string& path, const TextSelection& selection, Session& session,
                                 int64_t window) {
-  SOLI_ASSIGN_OR_RETURN(const std::string text, read_text(path, kMaxEvaluatedBytes));
+  SOLI_ASSIGN_OR_RETURN(std::string content, read_text(path, kMaxEvaluatedBytes));
+  SOLI_ASSIGN_OR_RETURN(const std::vector<std::string> texts, texts_of(path, std::move(content)));
   SOLI_ASSIGN_OR_RETURN(const Tokenizer* const tokenizer, session.tokenizer());
-  SOLI_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer->encode(text, {.add_special = false}));
-  const auto limit = static_cast<size_t>(options.max_tokens);
-  if (limit > 0 && tokens.size() > limit) tokens.resize(limit);
   const std::optional<int32_t> bos = tokenizer->adds_bos() ? tokenizer->bos() : std::nullopt;
-  WindowPlan plan = cut_into_windows(tokens, bos, window);
+  WindowPlan plan;
+  size_t n_tokens = 0;
+  for (const std::string& text : texts) {
+    SOLI_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer->encode(text, {.add_special = false}));
+    const size_t limit = static_cast<size_t>(selection.max_tokens) - n_tokens;
+    if (selection.max_tokens > 0 && tokens.size() > limit) tokens.resize(limit);
+    n_tokens += tokens.size();
+    WindowPlan part = cut_into_windows(tokens, bos, window);
+    plan.n_scored += part.n_scored;
+    for (std::vector<int32_t>& cut : part.windows) plan.windows.push_back(std::move(cut));
+    if (selection.max_tokens > 0 && n_tokens == static_cast<size_t>(selection.max_tokens)) break;
+  }
   if (plan.n_scored == 0) {
     return fail(ErrorKind::kInvalidArgument, "{}: has {} tokens; at least {} are needed to score one", path,
-                tokens.size(), bos ? 1 : 2);
+                n_tokens, bos ? 1 : 2);
   }
   return plan;
 }
@@ -34,31 +81,38 @@ Result<std::vector<std::filesystem::path>> texts_in(const std::string& folder) {
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     std::error_code unknown;  // a file that is no more has no kind
-    if (entry->path().extension() == ".txt" && entry->is_regular_file(unknown))
-      paths.push_back(entry->path());
+    const bool is_text = entry->path().extension() == ".txt" || is_json_lines(entry->path());
+    if (is_text && entry->is_regular_file(unknown)) paths.push_back(entry->path());
   }
   if (error) return fail(ErrorKind::kIo, "{}: cannot read the folder: {}", folder, error.message());
   if (paths.empty())
-    return fail(ErrorKind::kInvalidArgument, "{}: has no text; each domain is a file NAME.txt", folder);
+    return fail(ErrorKind::kInvalidArgument, "{}: has no text; each domain is a file NAME.txt or NAME.jsonl",
+                folder);
   if (paths.size() > kMaxEvalTexts) {
     return fail(ErrorKind::kLimit, "{}: has {} texts; {} are allowed", folder, paths.size(), kMaxEvalTexts);
   }
   std::sort(paths.begin(), paths.end());
+  for (size_t i = 1; i < paths.size(); ++i) {
+    if (paths[i].stem() != paths[i - 1].stem()) continue;
+    return fail(ErrorKind::kInvalidArgument, "{}: {} and {} are one domain; one file of a name is allowed",
+                folder, paths[i - 1].filename().string(), paths[i].filename().string());
+  }
   return paths;
 }
 
 }  // namespace
 
-Result<std::vector<EvalText>> read_eval_texts(const EvalOptions& options, Session& session, int64_t window) {
+Result<std::vector<EvalText>> read_eval_texts(const TextSelection& selection, Session& session,
+                                              int64_t window) {
   std::vector<EvalText> texts;
-  if (options.folder.empty()) {
-    SOLI_ASSIGN_OR_RETURN(WindowPlan plan, plan_windows(options.text_file, options, session, window));
-    texts.push_back({options.text_file, std::move(plan)});
+  if (selection.folder.empty()) {
+    SOLI_ASSIGN_OR_RETURN(WindowPlan plan, plan_windows(selection.file, selection, session, window));
+    texts.push_back({selection.file, std::move(plan)});
     return texts;
   }
-  SOLI_ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> paths, texts_in(options.folder));
+  SOLI_ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> paths, texts_in(selection.folder));
   for (const std::filesystem::path& path : paths) {
-    SOLI_ASSIGN_OR_RETURN(WindowPlan plan, plan_windows(path.string(), options, session, window));
+    SOLI_ASSIGN_OR_RETURN(WindowPlan plan, plan_windows(path.string(), selection, session, window));
     texts.push_back({path.stem().string(), std::move(plan)});
   }
   return texts;

@@ -15,9 +15,12 @@ struct EvalText {
   WindowPlan plan;
 };
 
-/// The text of the options, or each file NAME.txt of their folder, by name. Fails for a folder without any,
-/// and for a text in which nothing can be scored.
-Result<std::vector<EvalText>> read_eval_texts(const EvalOptions& options, Session& session, int64_t window);
+/// The text, or each file NAME.txt or NAME.jsonl of the folder, by name. Of JSON lines, each an object with a
+/// text "text" or "prompt", each line is a text of its own, and has windows of its own. Fails for a folder
+/// without any, two files of one name, a line that is something else, naming it, and for a text in which
+/// nothing can be scored.
+Result<std::vector<EvalText>> read_eval_texts(const TextSelection& selection, Session& session,
+                                              int64_t window);
 
 /// Positions of a window. Fails where one has no room for a scored token, or more than the context.
 Result<int64_t> window_length(const EvalOptions& options, const Session& session);

@@ -4,14 +4,18 @@
 #include <CLI/CLI.hpp>
 #include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
 
 #include "base/units.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "io/file.h"
 #include "model/synth.h"
 
 namespace soli::cli {
@@ -47,6 +51,8 @@ struct SynthCommandOptions {
   std::vector<std::string> part_types;  // "routed experts=Q4_K"
   std::vector<std::string> keys;        // "attention.sliding_window=64"
   double skew = 0;
+  std::string routing;  // "planted" or "planted:SPEC", or ""
+  std::string truth;    // a file to write, or ""
   int64_t seed = 0;
   int64_t n_threads = 0;
   bool tied = false;
@@ -119,6 +125,19 @@ Status apply_key(const std::string& text, SynthOptions& synth) {
   return set_synth_key(synth, text.substr(0, equals), text.substr(equals + 1));
 }
 
+Status apply_routing(const std::string& routing, SynthOptions& synth) {
+  constexpr std::string_view kPlanted = "planted";
+  if (routing.empty()) return {};
+  const std::string_view text = routing;
+  const bool has_spec = text.starts_with("planted:");
+  if (text != kPlanted && !has_spec) {
+    return fail(ErrorKind::kInvalidArgument, "--routing: '{}' is not planted or planted:SPEC",
+                printable(routing));
+  }
+  SOLI_ASSIGN_OR_RETURN(synth.planted, parse_planted(has_spec ? text.substr(kPlanted.size() + 1) : ""));
+  return {};
+}
+
 /// Whatever fails here is a value on the command line.
 Result<SynthOptions> synth_options(const SynthCommandOptions& options, const kernels::KernelTable& kernels) {
   SOLI_ASSIGN_OR_RETURN(SynthOptions synth,
@@ -132,8 +151,10 @@ Result<SynthOptions> synth_options(const SynthCommandOptions& options, const ker
   synth.fuse_attention = options.fuse_attention;
   synth.fuse_experts = options.fuse_experts;
   synth.routing_skew = options.skew;
+  SOLI_RETURN_IF_ERROR(apply_routing(options.routing, synth));
   synth.seed = static_cast<uint64_t>(options.seed);
   SOLI_RETURN_IF_ERROR(complete_synth_spec(synth));
+  SOLI_RETURN_IF_ERROR(planted_truth(synth));
   return synth;
 }
 
@@ -162,6 +183,11 @@ Result<int> run_synth(const SynthCommandOptions& options) {
       return kExitInterrupted;
     }
     SOLI_RETURN_IF_ERROR(written);
+  }
+  if (!options.truth.empty()) {
+    SOLI_ASSIGN_OR_RETURN(const nlohmann::ordered_json truth, planted_truth(*synth));
+    const std::string text = truth.dump(1) + "\n";
+    SOLI_RETURN_IF_ERROR(write_file(options.truth, std::as_bytes(std::span(text))));
   }
   print("{}: {} with random weights, {}\n", options.out, synth->spec.architecture, format_bytes(n_bytes));
   return kExitDone;
@@ -213,8 +239,17 @@ Command add_synth(CLI::App& program) {
       ->type_name("KEY=VALUE")
       ->expected(1)
       ->take_all();
-  add_number(*app, "--skew", options->skew, {0, kMaxRoutingSkew},
-             "How unevenly experts are chosen: the best one is of rank r with a share like r^-X; 0: evenly");
+  CLI::Option* const skew = add_number(
+      *app, "--skew", options->skew, {0, kMaxRoutingSkew},
+      "How unevenly experts are chosen: the best one is of rank r with a share like r^-X; 0: evenly");
+  CLI::Option* const routing =
+      app->add_option(
+             "--routing", options->routing,
+             "planted, or planted:domains=3,per-domain=1,hot=1,dead=2 or planted:random: a routing that "
+             "is known, for texts of certain letters (docs/profiling.md)")
+          ->type_name("SPEC")
+          ->excludes(skew);
+  add_path(*app, "--truth", options->truth, "Write what was planted, as JSON")->needs(routing);
   add_integer(*app, "--seed", options->seed, {0, std::numeric_limits<int64_t>::max()}, "Seed of the weights");
   add_integer(*app, "-t,--threads", options->n_threads, {0, ThreadTeam::kMaxThreads},
               "Threads; 0: one per core");
@@ -229,7 +264,9 @@ Command add_synth(CLI::App& program) {
       "The bytes depend on the options alone, not on threads or the machine.\n\n"
       "Examples:\n"
       "  soli synth --preset olmoe-1b-7b --type Q4_K_M -o olmoe.gguf\n"
-      "  soli synth --preset tiny --experts 64 --experts-per-token 8 --skew 1 -o skewed.gguf");
+      "  soli synth --preset tiny --experts 64 --experts-per-token 8 --skew 1 -o skewed.gguf\n"
+      "  soli synth --preset tiny --experts 16 --experts-per-token 4 --routing planted --truth truth.json -o "
+      "planted.gguf");
   return {app, [options] { return run_synth(*options); }};
 }
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/round_up.h"
+
 namespace soli {
 namespace {
 
 constexpr int64_t kWeightBytes = sizeof(float);
 constexpr int64_t kIdBytes = sizeof(uint16_t);
-
-int64_t round_up(int64_t bytes, int64_t grain) { return (bytes + grain - 1) / grain * grain; }
 
 }  // namespace
 

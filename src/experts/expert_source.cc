@@ -10,6 +10,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "base/round_up.h"
 #include "base/units.h"
 #include "io/direct_reader.h"
 #include "model/packed_loader.h"
@@ -19,8 +20,6 @@ namespace {
 
 constexpr int64_t kMatrixAlignment = 64;
 constexpr int64_t kPageBytes = DirectFile::kAlignment;  // so that an expert can be read straight into place
-
-int64_t round_up(int64_t bytes, int64_t grain) { return (bytes + grain - 1) / grain * grain; }
 
 bool same_shape(const PackedMatrix& a, const PackedMatrix& b) {
   return a.type == b.type && a.rows == b.rows && a.cols == b.cols;

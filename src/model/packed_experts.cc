@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/round_up.h"
 #include "base/utf8.h"
 #include "kernels/kernel_table.h"
 #include "model/model_file.h"
@@ -15,8 +16,6 @@ namespace {
 constexpr int64_t kMatrixAlignment = 64;  // of vector loads
 // No sum of a few sizes below it wraps, and no file comes near it.
 constexpr int64_t kMostMatrixBytes = int64_t{1} << 60;
-
-int64_t aligned(int64_t bytes, int64_t grain) { return (bytes + grain - 1) / grain * grain; }
 
 }  // namespace
 
@@ -33,7 +32,7 @@ Result<ExtentLayout> ExtentLayout::of(std::span<const GgufTensor> matrices) {
   ExtentLayout layout;
   for (size_t m = 0; m < kExpertMatrices; ++m) {
     const GgufTensor& matrix = matrices[m];
-    const int64_t padded_rows = aligned(matrix.dims[1], kernels::kStripRows);
+    const int64_t padded_rows = round_up(matrix.dims[1], kernels::kStripRows);
     SOLI_ASSIGN_OR_RETURN(const int64_t bytes,
                           ggml_tensor_bytes(matrix.type, {matrix.dims[0], padded_rows, 1, 1}));
     if (bytes > kMostMatrixBytes) {
@@ -41,9 +40,9 @@ Result<ExtentLayout> ExtentLayout::of(std::span<const GgufTensor> matrices) {
                   matrix.dims[0]);
     }
     layout.matrix_offsets[m] = layout.bytes;
-    layout.bytes = aligned(layout.bytes + bytes, kMatrixAlignment);
+    layout.bytes = round_up(layout.bytes + bytes, kMatrixAlignment);
   }
-  layout.bytes = aligned(layout.bytes, kExtentAlignment);
+  layout.bytes = round_up(layout.bytes, kExtentAlignment);
   return layout;
 }
 

@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <numbers>
 #include <numeric>
+#include <optional>
+#include <span>
 
 #include "base/rng.h"
 #include "base/units.h"
@@ -27,6 +31,9 @@ constexpr int64_t kDirectElements = 256 * kKiB;  // matrices up to this size are
 /// is skewed.
 constexpr double kEmbeddingConstant = 1;
 
+/// What sub-layers write where routing is planted, of what they write elsewhere.
+constexpr double kPlantedSublayers = 0.1;
+
 /// What norms, and vectors and biases that are added to something, are drawn from: enough to be seen.
 constexpr WeightDistribution kNormWeights = {.mean = 1, .deviation = 0.05};
 constexpr WeightDistribution kBiases = {.mean = 0, .deviation = 0.1};
@@ -41,10 +48,12 @@ struct PlannedTensor {
   WeightDistribution distribution = {};
   /// Where not empty: [rows] added to all elements of a row.
   std::vector<double> row_offsets = {};
+  /// Where not empty: changes each row once it is drawn.
+  std::function<void(int64_t row, std::span<float> values)> edit_row = {};
 
   int64_t row_bytes() const { return type->row_bytes(cols); }
   /// Rows that are drawn one by one, at the price of quantising each.
-  bool is_direct() const { return !row_offsets.empty() || rows * cols <= kDirectElements; }
+  bool is_direct() const { return !row_offsets.empty() || edit_row || rows * cols <= kDirectElements; }
 };
 
 /// What the router adds per input element for each expert; see SynthOptions. With an embedding of constant a
@@ -65,8 +74,8 @@ std::vector<double> popularity_offsets(double skew, int64_t n_experts, int64_t c
 class Planner {
  public:
   Planner(const SynthOptions& options, const ModelSpec& spec, const Family& family,
-          const kernels::KernelTable& kernels)
-      : options_(options), spec_(spec), family_(family), kernels_(kernels) {}
+          const kernels::KernelTable& kernels, const PlantedRouting* planted)
+      : options_(options), spec_(spec), family_(family), kernels_(kernels), planted_(planted) {}
 
   Result<std::vector<PlannedTensor>> plan() {
     SOLI_RETURN_IF_ERROR(check_types());
@@ -146,9 +155,23 @@ class Planner {
                                                 hash_u64(~options_.seed) + static_cast<uint64_t>(layer));
       }
     }
+    if (planted_ != nullptr) plant(slot, layer, tensor);
     const int64_t rows = tensor.rows;
     tensors_.push_back(std::move(tensor));
     if (slot.bias_required) plan_vector(tensor_name(slot.bias_pattern, layer), {rows}, kBiases);
+  }
+
+  void plant(const LinearSlot& slot, int64_t layer, PlannedTensor& tensor) const {
+    const PlantedRouting* const planted = planted_;
+    if (slot.part == Part::kEmbedding)
+      tensor.edit_row = [planted](int64_t token, std::span<float> row) {
+        planted->edit_embedding(token, row);
+      };
+    if (slot.rows == Dim::kExperts) {
+      tensor.edit_row = [planted, layer](int64_t expert, std::span<float> row) {
+        planted->edit_router(layer, expert, row);
+      };
+    }
   }
 
   /// The tensor that holds this matrix and others.
@@ -201,6 +224,7 @@ class Planner {
     double variance = part == Part::kEmbedding ? 1 : 1.0 / static_cast<double>(tensor.cols);
     // What is added to the residual stream.
     if (rows == Dim::kHidden) variance /= 2.0 * static_cast<double>(spec_.n_layers);
+    if (rows == Dim::kHidden && planted_ != nullptr) variance *= kPlantedSublayers * kPlantedSublayers;
     tensor.distribution.deviation = std::sqrt(variance);
     return tensor;
   }
@@ -218,6 +242,7 @@ class Planner {
   const ModelSpec& spec_;
   const Family& family_;
   const kernels::KernelTable& kernels_;
+  const PlantedRouting* const planted_;  // or null
   std::vector<PlannedTensor> tensors_;
 };
 
@@ -268,6 +293,7 @@ class TensorWriter {
     WeightDistribution distribution = tensor.distribution;
     if (!tensor.row_offsets.empty()) distribution.mean += tensor.row_offsets[static_cast<size_t>(r)];
     draw_row(distribution, seed, tensor.cols, values);
+    if (tensor.edit_row) tensor.edit_row(r, {values, static_cast<size_t>(tensor.cols)});
     tensor.type->quantize_row(values, tensor.cols, row);
   }
 
@@ -309,7 +335,23 @@ Status check_room(const std::vector<PlannedTensor>& tensors, const std::string& 
   return FileWriter::check_room(path, bytes);
 }
 
+/// What is planted in a completed spec, or nothing.
+Result<std::optional<PlantedRouting>> planted_routing(const SynthOptions& options, const ModelSpec& spec) {
+  if (!options.planted) return std::optional<PlantedRouting>();
+  if (options.routing_skew > 0)
+    return fail(ErrorKind::kInvalidArgument, "routing_skew: {} is not allowed with a planted routing; 0",
+                options.routing_skew);
+  SOLI_ASSIGN_OR_RETURN(PlantedRouting planted, PlantedRouting::create(*options.planted, spec, options.seed));
+  return std::optional<PlantedRouting>(std::move(planted));
+}
+
 }  // namespace
+
+Result<nlohmann::ordered_json> planted_truth(const SynthOptions& options) {
+  SOLI_ASSIGN_OR_RETURN(const ModelSpec spec, complete_synth_spec(options));
+  SOLI_ASSIGN_OR_RETURN(const std::optional<PlantedRouting> planted, planted_routing(options, spec));
+  return planted ? planted->truth() : nlohmann::ordered_json();
+}
 
 Status write_synthetic_model(const SynthOptions& options, const std::string& path, Runtime& runtime,
                              const SynthProgress& progress) {
@@ -318,12 +360,15 @@ Status write_synthetic_model(const SynthOptions& options, const std::string& pat
     return fail(ErrorKind::kInvalidArgument, "routing_skew: {} is not allowed; 0 to {}", options.routing_skew,
                 kMaxRoutingSkew);
   }
+  SOLI_ASSIGN_OR_RETURN(const std::optional<PlantedRouting> planted, planted_routing(options, spec));
   const Family& family = *find_family(spec.architecture);
-  SOLI_ASSIGN_OR_RETURN(const std::vector<PlannedTensor> tensors,
-                        Planner(options, spec, family, runtime.kernels()).plan());
+  SOLI_ASSIGN_OR_RETURN(
+      const std::vector<PlannedTensor> tensors,
+      Planner(options, spec, family, runtime.kernels(), planted ? &*planted : nullptr).plan());
   SOLI_RETURN_IF_ERROR(check_room(tensors, path));
   GgufWriter out;
   set_synth_metadata(family, spec, options.fuse_attention, out);
+  if (planted) out.set("soli.planted_routing", GgufValue::of_string(planted->truth().dump()));
   SOLI_RETURN_IF_ERROR(declare(tensors, out));
   SOLI_RETURN_IF_ERROR(out.begin(path));
   SOLI_RETURN_IF_ERROR(TensorWriter(options.seed, runtime, out, progress).write(tensors));

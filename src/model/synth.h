@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "base/result.h"
 #include "format/ggml_types.h"
 #include "model/family.h"
+#include "model/planted_routing.h"
 #include "model/synth_mix.h"
 #include "ops/runtime.h"
 
@@ -55,6 +57,9 @@ struct SynthOptions {
   const TypeMix* mix = nullptr;
   uint64_t seed = 0;
   double routing_skew = 0;
+  /// A routing that is known; in place of a skew. The truth is in the file too, as JSON under the key
+  /// "soli.planted_routing".
+  std::optional<PlantedSpec> planted = {};
   /// One tensor for q, k and v, or with latent attention the older layout: keys' and values' weights in one.
   bool fuse_attention = false;
   /// One tensor for gate and up of the experts.
@@ -93,6 +98,10 @@ Status set_synth_key(SynthOptions& options, std::string_view key, std::string_vi
 /// kInvalidArgument for a size outside of its range or that the family has no use for, naming the field and
 /// what is allowed.
 Result<ModelSpec> complete_synth_spec(const SynthOptions& options);
+
+/// PlantedRouting::truth() of the file that these options make; null where nothing is planted. Fails as
+/// write_synthetic_model does.
+Result<nlohmann::ordered_json> planted_truth(const SynthOptions& options);
 
 /// Told after each chunk; false stops the writing.
 using SynthProgress = std::function<bool(int64_t bytes_done, int64_t bytes_total)>;

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "base/round_up.h"
 #include "base/units.h"
 
 namespace soli {
@@ -11,19 +12,17 @@ namespace {
 
 constexpr int64_t kAlignmentBytes = 64;
 
-int64_t aligned(int64_t bytes, int64_t grain) { return (bytes + grain - 1) / grain * grain; }
-
 }  // namespace
 
 Result<size_t> WeightLoader::add(const TensorRows& rows) {
   SOLI_CHECK(rows.tensor->shard >= 0, "{} has no place in its file", rows.tensor->name);
   SOLI_ASSIGN_OR_RETURN(const PackedMatrix matrix, packed_matrix(runtime_.kernels(), rows));
   planned_.push_back({rows, packed_bytes_, matrix});
-  packed_bytes_ += aligned(matrix.packed_bytes(), kAlignmentBytes);
+  packed_bytes_ += round_up(matrix.packed_bytes(), kAlignmentBytes);
   return planned_.size() - 1;
 }
 
-void WeightLoader::align_to(int64_t bytes) { packed_bytes_ = aligned(packed_bytes_, bytes); }
+void WeightLoader::align_to(int64_t bytes) { packed_bytes_ = round_up(packed_bytes_, bytes); }
 
 Status WeightLoader::load(const LoadProgress& progress) {
   if (planned_.empty()) return {};

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
+#include "observe/expert_shares.h"
 #include "observe/layer_statistics.h"
 
 namespace soli {

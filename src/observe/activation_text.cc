@@ -6,13 +6,10 @@
 
 #include "base/units.h"
 #include "observe/activation_report.h"
+#include "observe/expert_shares.h"
 
 namespace soli {
 namespace {
-
-// The default verdict "biased".
-constexpr double kBiasedVariation = 1;
-constexpr double kBiasedNeverCalled = 0.1;
 
 // ANSI styles.
 constexpr int kPlain = 0;

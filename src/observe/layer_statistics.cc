@@ -1,10 +1,10 @@
 #include "observe/layer_statistics.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "base/check.h"
+#include "observe/expert_shares.h"
 
 namespace soli {
 
@@ -55,33 +55,18 @@ LayerActivation LayerStatistics::result() const {
 }
 
 void LayerStatistics::add_shares(LayerActivation& result) const {
-  const auto n_experts = static_cast<double>(calls_.size());
-  const auto n_tokens = static_cast<double>(n_tokens_);
-  const auto share = [&](int64_t calls) {
-    return static_cast<double>(calls) / static_cast<double>(n_calls_);
-  };
-  const auto hottest = std::max_element(calls_.begin(), calls_.end());
-  const auto coldest = std::min_element(calls_.begin(), calls_.end());
-  result.hottest_expert = hottest - calls_.begin();
-  result.hottest_share = share(*hottest);
-  result.coldest_expert = coldest - calls_.begin();
-  result.coldest_share = share(*coldest);
-  result.share_max_over_mean = result.hottest_share * n_experts;
-  double variance = 0;
-  for (const int64_t calls : calls_) {
-    const double s = share(calls);
-    variance += (s - 1 / n_experts) * (s - 1 / n_experts) / n_experts;
-    if (calls == 0) continue;
-    ++result.distinct_experts;
-    result.routing_entropy_bits -= s * std::log2(s);
-    result.expected_union += 1 - std::pow(1 - static_cast<double>(calls) / n_tokens, n_tokens);
-  }
-  // Of one expert with all the calls the sum is -0.
-  result.routing_entropy_bits = std::max(0.0, result.routing_entropy_bits);
-  if (calls_.size() > 1)
-    result.routing_entropy_normalised = result.routing_entropy_bits / std::log2(n_experts);
-  result.share_variation = std::sqrt(variance) * n_experts;
-  result.never_called = 1 - static_cast<double>(result.distinct_experts) / n_experts;
+  const ExpertShares shares = expert_shares(calls_);
+  result.hottest_expert = shares.hottest_expert;
+  result.hottest_share = shares.hottest_share;
+  result.coldest_expert = shares.coldest_expert;
+  result.coldest_share = shares.coldest_share;
+  result.routing_entropy_bits = shares.entropy_bits;
+  result.routing_entropy_normalised = shares.entropy_normalised;
+  result.share_variation = shares.variation;
+  result.share_max_over_mean = shares.max_over_mean;
+  result.never_called = shares.never_called;
+  result.distinct_experts = shares.distinct;
+  result.expected_union = expected_union(calls_, n_tokens_, static_cast<double>(n_tokens_));
   result.sharing_gain = result.expected_union / static_cast<double>(result.distinct_experts);
 }
 

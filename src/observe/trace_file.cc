@@ -26,7 +26,7 @@ constexpr std::array<TraceTable, 3> kTables = {
       "cached INTEGER NOT NULL, ids BLOB NOT NULL, weights BLOB NOT NULL, logits BLOB, "
       "UNIQUE (request, position))"}}};
 
-constexpr const char* kFormat = "soli-trace";
+constexpr const char* kTraceFormat = "soli-trace";
 
 /// Reads values by their key.
 class MetaReader {
@@ -116,7 +116,7 @@ bool TraceSampling::takes(uint64_t request, int64_t position) const {
 
 std::vector<TraceMeta> to_meta(const TraceInfo& info) {
   const auto text = [](const auto& value) { return fmt::to_string(value); };
-  return {{"format", kFormat},
+  return {{"format", kTraceFormat},
           {"version", text(kTraceVersion)},
           {"soli", info.soli},
           {"model", replace_invalid_utf8(info.model)},
@@ -140,8 +140,9 @@ Result<TraceInfo> from_meta(const std::vector<TraceMeta>& meta) {
   constexpr int64_t kMost = int64_t{1} << 62;
   const MetaReader reader(meta);
   const Result<std::string> format = reader.text("format");
-  if (!format || *format != kFormat)
-    return fail(ErrorKind::kMalformed, "is a database, and no trace: its meta has no format '{}'", kFormat);
+  if (!format || *format != kTraceFormat)
+    return fail(ErrorKind::kMalformed, "is a database, and no trace: its meta has no format '{}'",
+                kTraceFormat);
   SOLI_ASSIGN_OR_RETURN(const int64_t version, reader.number<int64_t>("version", 0, kMost));
   if (version != kTraceVersion) {
     return fail(ErrorKind::kUnsupported, "is a trace of version {}; this soli reads version {}", version,

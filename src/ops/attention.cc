@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/round_up.h"
 #include "ops/kv_page.h"
 
 namespace soli {
@@ -19,7 +20,6 @@ constexpr int64_t kItemsPerThread = 2;
 constexpr int64_t kLineFloats = 16;
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-constexpr int64_t round_up(int64_t n, int64_t unit) { return ceil_div(n, unit) * unit; }
 
 /// One tile of work: neighbouring rows of one sequence with neighbouring heads of the groups of neighbouring
 /// kv heads.

@@ -2,7 +2,10 @@
 
 from program import DEMO, DONE, ERROR, MIXTRAL, USAGE, CliTest, environment, main, soli
 
-COMMANDS = ["run", "serve", "inspect", "tokenize", "render", "logits", "eval", "bench", "synth", "trace", "completion"]
+COMMANDS = [
+    "run", "serve", "inspect", "tokenize", "render", "logits", "eval", "profile", "dissect", "bench", "synth", "trace",
+    "completion",
+]  # fmt: skip
 
 
 class HelpTest(CliTest):
@@ -52,6 +55,7 @@ class UsageTest(CliTest):
             (["run", DEMO, "-p", "x"], "--trace"),
             (["logits", DEMO, "--token-ids", "1"], "--out"),
             (["eval", DEMO], "--text"),
+            (["profile", DEMO], "--data"),
             (["tokenize", DEMO], "--file"),
             (["render", DEMO], "--template"),
             (["render", DEMO], "--messages"),
