@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "base/affinity.h"
 #include "base/check.h"
@@ -45,16 +46,25 @@ ThreadTeam::ThreadTeam(int n_threads)
     : spin_(n_threads <= usable_cores() ? kSpin : std::chrono::microseconds(0)) {
   SOLI_CHECK(n_threads >= 1 && n_threads <= kMaxThreads, "{} threads", n_threads);
   workers_.reserve(static_cast<size_t>(n_threads - 1));
-  for (int member = 1; member < n_threads; ++member) {
-    workers_.emplace_back([this, member] { worker_loop(member); });
+  try {
+    for (int member = 1; member < n_threads; ++member) {
+      workers_.emplace_back([this, member] { worker_loop(member); });
+    }
+  } catch (const std::system_error&) {  // no more of them are allowed
+    stop_workers();
+    throw;
   }
 }
 
-ThreadTeam::~ThreadTeam() {
+void ThreadTeam::stop_workers() {
   stop_.store(true, std::memory_order_relaxed);
   word_.fetch_add(kOnePhase, std::memory_order_release);
   word_.notify_all();
   for (std::thread& worker : workers_) worker.join();
+}
+
+ThreadTeam::~ThreadTeam() {
+  stop_workers();
   if (pinned_caller_) static_cast<void>(set_affinity(pinned_caller_->thread, pinned_caller_->previous));
 }
 

@@ -25,6 +25,7 @@ class ThreadTeam {
   static constexpr int kMaxThreads = 1024;
 
   /// `n_threads` in [1, kMaxThreads], the caller of parallel_for included.
+  /// Throws std::system_error where the system has no more threads for it.
   explicit ThreadTeam(int n_threads);
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
@@ -55,6 +56,7 @@ class ThreadTeam {
   using Body = FunctionRef<void(int64_t, int64_t, int)>;
 
   void worker_loop(int member);
+  void stop_workers();
   /// Waits until the word's phase is no longer `seen`; returns the word.
   uint32_t wait_for_phase(uint32_t seen);
   bool join_phase(uint32_t word);

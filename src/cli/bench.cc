@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/output_files.h"
 #include "cli/session.h"
 #include "io/file.h"
 #include "io/file_writer.h"
@@ -46,12 +47,10 @@ Result<int> bench_watching(Session& session, const BenchOptions& options) {
 }
 
 Result<int> bench_sweep(BenchOptions options) {
-  if (!options.svg.empty()) {
-    SOLI_RETURN_IF_ERROR(FileWriter::check(options.svg));
-  }
   options.model.memory.force_tiers = true;
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
-  SOLI_RETURN_IF_ERROR(check_is_not_the_model(options.svg, session->file().gguf()));
+  SOLI_RETURN_IF_ERROR(
+      check_output_files(*session, {{"--svg", options.svg}}, {{"--replay", options.replay}}));
   const InterruptGuard interrupt(InterruptGuard::Second::kEndsProcess);
   SOLI_ASSIGN_OR_RETURN(const SweepFigures figures, options.replay.empty()
                                                         ? sweep_model(*session, options, interrupt)

@@ -7,6 +7,7 @@
 #include "cli/dissect_report.h"
 #include "cli/flags.h"
 #include "cli/output.h"
+#include "cli/output_files.h"
 #include "cli/progress.h"
 #include "cli/workbench.h"
 #include "io/file_writer.h"
@@ -102,10 +103,8 @@ Result<int> run_dissect(DissectOptions options) {
   if (options.eval.window == kUsualWindow)
     options.eval.window = std::min(options.eval.window, session->context_length());
   SOLI_ASSIGN_OR_RETURN(const int64_t window, window_length(options.eval, *session));
-  if (!options.csv.empty()) {
-    SOLI_RETURN_IF_ERROR(check_is_not_the_model(options.csv, session->file().gguf()));
-    SOLI_RETURN_IF_ERROR(FileWriter::check(options.csv));
-  }
+  SOLI_RETURN_IF_ERROR(
+      check_output_files(*session, {{"--csv", options.csv}}, {{"--text", options.eval.texts.file}}));
   Dissection dissection = {
       .mode = options.mode, .over_all_layers = options.over_all_layers, .tolerance = options.tolerance};
   const std::vector<DissectTarget> targets = dissect_targets(session->spec(), options.over_all_layers);

@@ -8,6 +8,7 @@
 #include "cli/eval_sweep.h"
 #include "cli/flags.h"
 #include "cli/output.h"
+#include "cli/output_files.h"
 #include "io/file_writer.h"
 #include "model/steering.h"
 
@@ -140,10 +141,6 @@ Result<std::vector<SweepValue>> read_sweep(const EvalOptions& options, const Ses
     if (!steering) return in_context(fmt::format("--sweep {}", options.sweep), steering.error());
     make_room_for(value.policy, engine);
   }
-  if (!options.svg.empty()) {
-    SOLI_RETURN_IF_ERROR(check_is_not_the_model(options.svg, session.file().gguf()));
-    SOLI_RETURN_IF_ERROR(FileWriter::check(options.svg));
-  }
   return values;
 }
 
@@ -159,6 +156,8 @@ Status check_is_lossy(const EvalOptions& options, const Session& session) {
 Result<int> run_eval(const EvalOptions& options) {
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
   SOLI_ASSIGN_OR_RETURN(const int64_t window, window_length(options, *session));
+  SOLI_RETURN_IF_ERROR(
+      check_output_files(*session, {{"--svg", options.svg}}, {{"--text", options.texts.file}}));
   EngineOptions engine = options.model.engine;
   SOLI_ASSIGN_OR_RETURN(const std::vector<SweepValue> values, read_sweep(options, *session, engine));
   SOLI_ASSIGN_OR_RETURN(const std::vector<EvalText> texts, read_eval_texts(options.texts, *session, window));

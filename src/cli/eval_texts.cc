@@ -50,12 +50,50 @@ Result<std::vector<std::string>> texts_of(const std::string& path, std::string c
   return texts;
 }
 
+/// The first tokens of a file that is one text. Only as much of it is read as they need, and so much more
+/// that where the reading ends has no part in them.
+Result<std::vector<int32_t>> first_tokens(const std::string& path, int64_t n, const Tokenizer& tokenizer) {
+  constexpr int64_t kBytesPerToken = 8;
+  constexpr int64_t kMoreBytes = 65536;
+  constexpr size_t kMoreTokens = 1024;
+  const auto wanted = static_cast<size_t>(n);
+  for (int64_t bytes = n * kBytesPerToken + kMoreBytes;; bytes *= 4) {
+    bytes = std::min(bytes, kMaxEvaluatedBytes);
+    SOLI_ASSIGN_OR_RETURN(std::string text, read_beginning(path, bytes));
+    const bool is_whole = static_cast<int64_t>(text.size()) < bytes || bytes == kMaxEvaluatedBytes;
+    SOLI_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer.encode(text, {.add_special = false}));
+    if (!is_whole && tokens.size() < wanted + kMoreTokens) continue;
+    tokens.resize(std::min(tokens.size(), wanted));
+    return tokens;
+  }
+}
+
+/// A pipe cannot be read twice, and lines of JSON cannot be cut.
+bool reads_beginning_only(const std::string& path, int64_t max_tokens) {
+  std::error_code unknown;
+  return max_tokens > 0 && max_tokens < kMaxEvaluatedBytes && !is_json_lines(path) &&
+         std::filesystem::is_regular_file(path, unknown);
+}
+
+/// Fails for a plan that scores nothing.
+Result<WindowPlan> scored_plan(WindowPlan plan, const std::string& path, size_t n_tokens,
+                               const std::optional<int32_t>& bos) {
+  if (plan.n_scored > 0) return plan;
+  return fail(ErrorKind::kInvalidArgument, "{}: has {} tokens; at least {} are needed to score one", path,
+              n_tokens, bos ? 1 : 2);
+}
+
 Result<WindowPlan> plan_windows(const std::string& path, const TextSelection& selection, Session& session,
                                 int64_t window) {
-  SOLI_ASSIGN_OR_RETURN(std::string content, read_text(path, kMaxEvaluatedBytes));
-  SOLI_ASSIGN_OR_RETURN(const std::vector<std::string> texts, texts_of(path, std::move(content)));
   SOLI_ASSIGN_OR_RETURN(const Tokenizer* const tokenizer, session.tokenizer());
   const std::optional<int32_t> bos = tokenizer->adds_bos() ? tokenizer->bos() : std::nullopt;
+  if (reads_beginning_only(path, selection.max_tokens)) {
+    SOLI_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
+                          first_tokens(path, selection.max_tokens, *tokenizer));
+    return scored_plan(cut_into_windows(tokens, bos, window), path, tokens.size(), bos);
+  }
+  SOLI_ASSIGN_OR_RETURN(std::string content, read_text(path, kMaxEvaluatedBytes));
+  SOLI_ASSIGN_OR_RETURN(const std::vector<std::string> texts, texts_of(path, std::move(content)));
   WindowPlan plan;
   size_t n_tokens = 0;
   for (const std::string& text : texts) {
@@ -68,11 +106,7 @@ Result<WindowPlan> plan_windows(const std::string& path, const TextSelection& se
     for (std::vector<int32_t>& cut : part.windows) plan.windows.push_back(std::move(cut));
     if (selection.max_tokens > 0 && n_tokens == static_cast<size_t>(selection.max_tokens)) break;
   }
-  if (plan.n_scored == 0) {
-    return fail(ErrorKind::kInvalidArgument, "{}: has {} tokens; at least {} are needed to score one", path,
-                n_tokens, bos ? 1 : 2);
-  }
-  return plan;
+  return scored_plan(std::move(plan), path, n_tokens, bos);
 }
 
 Result<std::vector<std::filesystem::path>> texts_in(const std::string& folder) {

@@ -16,9 +16,13 @@ InterruptGuard::InterruptGuard(Second second) {
   action.sa_flags = SA_RESTART | (second == Second::kEndsProcess ? static_cast<int>(SA_RESETHAND) : 0);
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &previous_);
+  sigaction(SIGTERM, &action, &previous_term_);
 }
 
-InterruptGuard::~InterruptGuard() { sigaction(SIGINT, &previous_, nullptr); }
+InterruptGuard::~InterruptGuard() {
+  sigaction(SIGINT, &previous_, nullptr);
+  sigaction(SIGTERM, &previous_term_, nullptr);
+}
 
 bool InterruptGuard::interrupted() const { return interrupt_seen != 0; }
 

@@ -8,6 +8,7 @@
 #include "cli/flags.h"
 #include "cli/generate.h"
 #include "cli/output.h"
+#include "cli/output_files.h"
 #include "cli/session.h"
 #include "io/file_writer.h"
 
@@ -67,8 +68,8 @@ Result<int> run_logits(const LogitsOptions& options) {
   engine.max_sequences = 1;
   if (options.out.empty()) engine.max_logit_rows = 1;
   std::optional<FileWriter> out;
+  SOLI_RETURN_IF_ERROR(check_output_files(*session, {{"--out", options.out}}));
   if (!options.out.empty()) {
-    SOLI_RETURN_IF_ERROR(check_is_not_the_model(options.out, session->file().gguf()));
     SOLI_ASSIGN_OR_RETURN(out, FileWriter::create(options.out));
   }
   SOLI_RETURN_IF_ERROR(session->load(engine, static_cast<int64_t>(options.tokens.size()) + options.n_greedy));

@@ -1,5 +1,6 @@
 // The program: reads the command line, runs one command, gives its exit status.
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <sstream>
 #include <vector>
 
@@ -21,7 +22,7 @@ constexpr const char* kFooter =
     "  0    done\n"
     "  1    the command line is right, and could not be carried out\n"
     "  2    the command line is wrong\n"
-    "  130  interrupted (Ctrl-C)";
+    "  130  interrupted (Ctrl-C, or SIGTERM)";
 
 std::vector<Command> add_commands(CLI::App& program) {
   return {add_run(program),     add_serve(program),     add_inspect(program), add_tokenize(program),
@@ -97,4 +98,8 @@ int main(int argc, char** argv) {
 }  // namespace
 }  // namespace soli::cli
 
-int main(int argc, char** argv) { return soli::cli::main(argc, argv); }
+int main(int argc, char** argv) {
+  // A file that may grow no more is then an error like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
+  return soli::cli::main(argc, argv);
+}

@@ -44,11 +44,6 @@ Result<std::string> requested_isa() {
   return isa;
 }
 
-Status check_is_not_the_model(const std::string& out, const GgufFile& model) {
-  if (!model.has_file(out)) return {};
-  return fail(ErrorKind::kInvalidArgument, "{}: it is the model, and would be written over", out);
-}
-
 const char* name_of(KvType type) { return type == KvType::kF32 ? "f32" : "f16"; }
 
 const char* name_of(ActivationPrecision precision) {

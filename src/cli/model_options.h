@@ -7,7 +7,6 @@
 #include "cli/policy_options.h"
 #include "cli/trace_options.h"
 #include "engine/engine.h"
-#include "format/gguf.h"
 
 namespace CLI {
 class App;
@@ -40,8 +39,5 @@ Result<std::string> requested_isa();
 
 const char* name_of(KvType type);
 const char* name_of(ActivationPrecision precision);
-
-/// Fails where a file that is to be written is the model itself, or one of its shards.
-Status check_is_not_the_model(const std::string& out, const GgufFile& model);
 
 }  // namespace soli::cli

@@ -8,6 +8,7 @@
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/output_files.h"
 #include "cli/profile_options.h"
 #include "cli/profile_run.h"
 #include "cli/progress.h"
@@ -41,15 +42,6 @@ Result<RoutingProfile> read_profile_file(const std::string& path) {
   Result<RoutingProfile> profile = parse_profile(text);
   if (!profile) return in_context(path, std::move(profile).error());
   return profile;
-}
-
-Status check_outputs(const ProfileOptions& options, const Session& session) {
-  for (const std::string& path : {options.out_csv, options.save}) {
-    if (path.empty()) continue;
-    SOLI_RETURN_IF_ERROR(check_is_not_the_model(path, session.file().gguf()));
-    SOLI_RETURN_IF_ERROR(FileWriter::check(path));
-  }
-  return {};
 }
 
 /// What was read before, with --resume, or nothing yet.
@@ -140,7 +132,9 @@ Result<int> run_profile(const ProfileOptions& options) {
     return fail(ErrorKind::kUnsupported, "{}: is a dense model; there is no routing to profile",
                 options.model.path);
   SOLI_ASSIGN_OR_RETURN(const int64_t window, window_of(options, *session));
-  SOLI_RETURN_IF_ERROR(check_outputs(options, *session));
+  SOLI_RETURN_IF_ERROR(check_output_files(*session,
+                                          {{"--out-csv", options.out_csv}, {"--save", options.save}},
+                                          {{"--against", options.against}}));
   std::optional<RoutingProfile> saved;
   if (!options.against.empty()) {
     SOLI_ASSIGN_OR_RETURN(saved, read_profile_file(options.against));

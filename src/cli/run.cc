@@ -10,6 +10,7 @@
 #include "cli/generate.h"
 #include "cli/interactive.h"
 #include "cli/output.h"
+#include "cli/output_files.h"
 #include "cli/run_options.h"
 #include "cli/run_report.h"
 #include "cli/session.h"
@@ -54,14 +55,9 @@ Result<std::vector<int32_t>> encode_prompt(Session& session, const RunOptions& o
 }
 
 /// Files are written after the text, which should not be made for nothing.
-Status check_output_files(const RunOptions& options, const Session& session) {
-  for (const std::string& path :
-       {options.routing_json, options.model.memory.trace_file, options.model.memory.heat_file}) {
-    if (path.empty()) continue;
-    SOLI_RETURN_IF_ERROR(check_is_not_the_model(path, session.file().gguf()));
-    SOLI_RETURN_IF_ERROR(FileWriter::check(path));
-  }
-  return {};
+Status check_files(const RunOptions& options, const Session& session) {
+  return check_output_files(session, {{"--routing-json", options.routing_json}},
+                            {{"--file", options.prompt_file}, {"--template", options.template_file}});
 }
 
 /// Loads for one sequence of so many positions, of which so many may be read at once.
@@ -81,7 +77,7 @@ int64_t positions_needed(const Session& session, const RunOptions& options, int6
 
 Result<int> run_once(const RunOptions& options, const std::string& text) {
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
-  SOLI_RETURN_IF_ERROR(check_output_files(options, *session));
+  SOLI_RETURN_IF_ERROR(check_files(options, *session));
   SOLI_ASSIGN_OR_RETURN(std::vector<int32_t> prompt, encode_prompt(*session, options, text));
   std::optional<ActivationRecorder> recorder;
   if (options.wants_routing()) recorder.emplace();
@@ -119,7 +115,7 @@ Result<int> run_once(const RunOptions& options, const std::string& text) {
 
 Result<int> run_interactive(const RunOptions& options) {
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.model));
-  SOLI_RETURN_IF_ERROR(check_output_files(options, *session));
+  SOLI_RETURN_IF_ERROR(check_files(options, *session));
   SOLI_ASSIGN_OR_RETURN(const bool is_possible, Chat::is_possible(*session));
   std::optional<Chat> chat;
   if (options.wants_chat() || (is_possible && !options.no_template)) {

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/units.h"
 #include "cli/output.h"
+#include "cli/output_files.h"
 #include "cli/progress.h"
 #include "model/policy_text.h"
 
@@ -41,6 +42,7 @@ Result<std::unique_ptr<Session>> Session::open(const ModelOptions& options) {
   }
   SOLI_RETURN_IF_ERROR(announce_policy(session->policy_, session->spec()));
   SOLI_RETURN_IF_ERROR(session->check_trace());
+  SOLI_RETURN_IF_ERROR(check_output_files(*session, {}));
   if (session->context_length() > session->spec().context_length) {
     print_note("soli: -c {} is beyond the {} positions that the model was trained for\n",
                session->context_length(), session->spec().context_length);
@@ -190,7 +192,6 @@ Status Session::save_records() const {
 Status Session::check_trace() const {
   const TraceOptions& trace = options_.trace;
   if (trace.file.empty()) return {};
-  SOLI_RETURN_IF_ERROR(check_is_not_the_model(trace.file, file().gguf()));
   if (const auto shape = TraceShape::of_model(spec(), 1, trace.logits); !shape)
     return in_context("--trace", shape.error());
   return TraceWriter::check(trace.file, trace.overwrite);

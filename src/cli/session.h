@@ -35,6 +35,8 @@ class Session {
 
   const ModelFile& file() const { return model_ ? model_->file() : *file_; }
   const ModelSpec& spec() const { return file().spec(); }
+  /// The file of --twin, or null.
+  const ModelFile* twins() const { return twins_ ? &*twins_ : nullptr; }
   Runtime& runtime() { return *runtime_; }
   const ModelOptions& options() const { return options_; }
   /// As the options say: requests are given it.

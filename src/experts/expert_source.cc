@@ -1,7 +1,5 @@
 #include "experts/expert_source.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -78,8 +76,6 @@ Status ExpertSource::add_model(const ModelFile& file, const kernels::KernelTable
   for (const int64_t layer : layers_) SOLI_RETURN_IF_ERROR(add_layer(file, layer, kernels));
   for (int shard = 0; shard < file.gguf().n_shards(); ++shard) {
     files_.emplace_back(file.gguf().shard(shard));
-    SOLI_ASSIGN_OR_RETURN(const FileState state, state_of(file.gguf().shard(shard)));
-    states_.push_back(state);
   }
   return {};
 }
@@ -186,22 +182,8 @@ ExpertWeights ExpertSource::weights_of(ExpertNumber number, const std::byte* mem
   return weights;
 }
 
-Result<ExpertSource::FileState> ExpertSource::state_of(const File& file) const {
-  struct stat status = {};
-  if (::fstat(file.descriptor(), &status) != 0)
-    return fail(ErrorKind::kIo, "{}: cannot look at it: {}", file.path(), std::strerror(errno));
-  return FileState{status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
-}
-
 Status ExpertSource::check_unchanged() const {
-  for (size_t shard = 0; shard < files_.size(); ++shard) {
-    SOLI_ASSIGN_OR_RETURN(const FileState state, state_of(files_[shard].file()));
-    if (state == states_[shard]) continue;
-    return fail(ErrorKind::kMalformed,
-                "{}: the file was written to while soli reads experts from it; start again with a model that "
-                "stays as it is",
-                files_[shard].file().path());
-  }
+  for (const DirectFile& file : files_) SOLI_RETURN_IF_ERROR(file.file().check_unchanged());
   return {};
 }
 

@@ -98,14 +98,6 @@ class ExpertSource {
   size_t find_form(const std::array<PackedMatrix, kExpertMatrices>& matrices);
   const ModelFile& model_file_of(ExpertNumber number) const { return *model_files_[is_twin(number) ? 1 : 0]; }
 
-  struct FileState {
-    int64_t bytes = 0;
-    int64_t changed_s = 0;
-    int64_t changed_ns = 0;
-    bool operator==(const FileState&) const = default;
-  };
-  Result<FileState> state_of(const File& file) const;
-
   std::vector<const ModelFile*> model_files_;  // the model's, and that of the twins
   int64_t n_experts_ = 0;
   int64_t most_room_bytes_ = 0;
@@ -115,7 +107,6 @@ class ExpertSource {
   size_t first_twin_form_ = 0;
   std::vector<uint16_t> form_of_;  // [expert], then [twin]
   std::vector<DirectFile> files_;  // [shard], those of the twins' file last
-  std::vector<FileState> states_;  // as files_
 };
 
 }  // namespace soli

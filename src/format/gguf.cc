@@ -152,6 +152,11 @@ Status GgufFile::index_tensors() {
   return {};
 }
 
+Status GgufFile::check_unchanged() const {
+  for (const File& shard : shards_) SOLI_RETURN_IF_ERROR(shard.check_unchanged());
+  return {};
+}
+
 bool GgufFile::has_file(const std::string& path) const {
   return std::any_of(shards_.begin(), shards_.end(), [&](const File& shard) {
     std::error_code missing;  // then they are two

@@ -66,6 +66,8 @@ class GgufFile {
   int n_shards() const { return static_cast<int>(shards_.size()); }
   const File& shard(int i) const { return shards_[static_cast<size_t>(i)]; }
   const std::string& path() const { return shards_.front().path(); }
+  /// As File::check_unchanged(), of all shards.
+  Status check_unchanged() const;
   /// Whether a path leads to one of its files.
   bool has_file(const std::string& path) const;
   uint32_t version() const { return version_; }

@@ -35,6 +35,7 @@ Result<File> File::open(const std::string& path) {
   if (!S_ISREG(status.st_mode))
     return fail(ErrorKind::kInvalidArgument, "{}: is a pipe or a device, not a regular file", path);
   file.size_ = status.st_size;
+  file.changed_ = status.st_mtim;
   // Nothing is read ahead: it would pull weights into the page cache behind the metadata, find them there
   // when they are wanted, and so pull in the next ones.
   ::posix_fadvise(file.descriptor_, 0, 0, POSIX_FADV_RANDOM);
@@ -46,6 +47,7 @@ File::File(File&& other) noexcept { *this = std::move(other); }
 File& File::operator=(File&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   std::swap(size_, other.size_);
+  std::swap(changed_, other.changed_);
   std::swap(path_, other.path_);
   return *this;
 }
@@ -67,6 +69,18 @@ Status File::read(int64_t offset, std::span<std::byte> out) const {
     out = out.subspan(static_cast<size_t>(n));
   }
   return {};
+}
+
+Status File::check_unchanged() const {
+  struct stat status = {};
+  if (::fstat(descriptor_, &status) != 0) return io_error(path_, "stat", errno);
+  if (status.st_size == size_ && status.st_mtim.tv_sec == changed_.tv_sec &&
+      status.st_mtim.tv_nsec == changed_.tv_nsec) {
+    return {};
+  }
+  return fail(ErrorKind::kMalformed,
+              "{}: the file was written to while soli reads it; start again with one that stays as it is",
+              path_);
 }
 
 Result<std::string> read_file(const std::string& path, int64_t max_bytes) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <time.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,6 +26,10 @@ class File {
   /// ("ends early") past the end of the file, or kIo; both name the offset.
   Status read(int64_t offset, std::span<std::byte> out) const;
 
+  /// Fails with kMalformed where the file has been written to since it was opened, by its size and the time
+  /// of its last change: what was read may then be of two files.
+  Status check_unchanged() const;
+
   int64_t size() const { return size_; }
   const std::string& path() const { return path_; }
   /// For system calls that File does not make itself. Stays the File's.
@@ -34,6 +40,7 @@ class File {
 
   int descriptor_ = -1;
   int64_t size_ = 0;
+  timespec changed_ = {};  // when it was opened
   std::string path_;
 };
 

@@ -33,7 +33,8 @@ Status Model::load_weights(const LoadProgress& progress) {
     if (bound.bias != nullptr) SOLI_RETURN_IF_ERROR(load_bias(bound));
   }
   SOLI_RETURN_IF_ERROR(load_transposed(transposed));
-  return load_vectors();
+  SOLI_RETURN_IF_ERROR(load_vectors());
+  return file_.gguf().check_unchanged();
 }
 
 /// Blocks of the stored type run across what would be a row: such a matrix becomes floats, which are exact.

@@ -236,6 +236,7 @@ Result<PackedFiles> pack_model(const ModelFile& file, const PackOptions& options
   SOLI_RETURN_IF_ERROR(packer.declare());
   SOLI_RETURN_IF_ERROR(targets.begin());
   SOLI_RETURN_IF_ERROR(packer.write());
+  SOLI_RETURN_IF_ERROR(file.gguf().check_unchanged());
   SOLI_RETURN_IF_ERROR(targets.commit());
   PackedFiles files;
   for (const PackTarget& target : targets.all()) {

@@ -38,7 +38,8 @@ Status WeightLoader::load(const LoadProgress& progress) {
     pack(pieces[i], rows.data());
     return Status();
   };
-  return read_on_team(runtime_.team(), reads, pack_piece, progress);
+  SOLI_RETURN_IF_ERROR(read_on_team(runtime_.team(), reads, pack_piece, progress));
+  return gguf_.check_unchanged();
 }
 
 /// In the order of the files, for the disk's sake.

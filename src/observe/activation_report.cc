@@ -180,18 +180,6 @@ void add_totals(const ModelSpec& spec, ActivationReport& report) {
 
 }  // namespace
 
-double effective_experts(std::span<const ExpertCall> calls) {
-  double sum = 0;
-  for (const ExpertCall& call : calls) sum += std::max(0.0, static_cast<double>(call.weight));
-  double entropy = 0;
-  for (const ExpertCall& call : calls) {
-    if (!(call.weight > 0)) continue;
-    const double weight = static_cast<double>(call.weight) / sum;
-    entropy -= weight * std::log(weight);
-  }
-  return sum > 0 ? std::exp(entropy) : 0;
-}
-
 ActivationReport make_report(const RequestChoices& choices, const ModelSpec& spec,
                              const ParameterCounts& counts, int64_t n_prompt, int64_t n_processed) {
   ActivationReport report;

@@ -14,9 +14,6 @@
 
 namespace soli {
 
-/// exp(-sum w ln w) over the weights divided by their sum; 0 where none is positive.
-double effective_experts(std::span<const ExpertCall> calls);
-
 struct TokenActivation {
   static constexpr int32_t kNotRecorded = -1;  // the token of a dense model, which makes no choices
 

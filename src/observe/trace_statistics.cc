@@ -9,6 +9,7 @@
 #include <numbers>
 
 #include "base/utf8.h"
+#include "observe/expert_shares.h"
 #include "observe/layer_statistics.h"
 
 namespace soli {

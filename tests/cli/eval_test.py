@@ -57,6 +57,17 @@ class EvalTest(CliTest):
         self.assertEqual(together["nats_per_token"], alone["nats_per_token"])
         self.assertEqual(together["perplexity_error"], alone["perplexity_error"])
 
+    def test_of_a_long_text_only_the_beginning_is_read(self):
+        """Memory and time are those of the tokens that are wanted, and these are the same."""
+        begin = (ROOT / "tests" / "data" / "code_python.txt").read_bytes()
+        path = self.folder() / "long.txt"
+        path.write_bytes(begin * (80_000_000 // len(begin)))
+        arguments = ["--max-tokens", "300", "--window", "64"]
+        of_long = self.eval(*arguments, text=path)
+        of_short = self.eval(*arguments)
+        self.assertEqual(of_long["nats_per_token"], of_short["nats_per_token"])
+        self.assertLess(of_long["peak_resident_bytes"], of_short["peak_resident_bytes"] + 20_000_000)
+
     def test_a_window_of_one_position_scores_nothing(self):
         for option in ("--window", "-c"):
             outcome = soli("eval", MIXTRAL, "--text", GOLDEN / "README.md", option, "1")

@@ -159,6 +159,36 @@ class OutputTest(CliTest):
             self.check(soli("run", model, "-p", "a", "-n", "1", "--routing-json", out), ERROR, out, "it is the model")
         self.assertEqual(model.read_bytes(), MIXTRAL.read_bytes())
 
+    def test_no_input_is_written_over(self):
+        folder = self.folder()
+        text = folder / "text.txt"
+        text.write_text("some words of a text, to be read. " * 20)
+        policy = folder / "policy.toml"
+        policy.write_text("temperature = 2")
+        twin = folder / "twin.gguf"
+        shutil.copy(DEMO, twin)
+        for command in (
+            ["eval", DEMO, "--text", text, "--sweep", "k=1..2", "--svg", text],
+            ["dissect", DEMO, "--text", text, "--csv", text],
+            ["run", DEMO, "-f", text, "-n", "1", "--routing-json", text],
+            ["run", DEMO, "-p", "x", "-n", "1", "--policy", policy, "--routing-json", policy],
+            ["logits", DEMO, "--token-ids", "1", "--memory", "150MiB", "--twin", twin, "--out", twin],
+            ["run", DEMO, "-p", "x", "-n", "1", "--memory", "150MiB", "--twin", twin, "--access-trace", twin],
+            ["run", DEMO, "-p", "x", "-n", "1", "--twin", twin, "--trace", twin],
+        ):
+            with self.subTest(command=command):
+                self.check(soli(*command), ERROR, command[-1], "would be written over")
+        self.assertEqual(twin.read_bytes(), DEMO.read_bytes())
+        self.assertEqual(policy.read_text(), "temperature = 2")
+        self.assertIn("some words", text.read_text())
+
+    def test_two_outputs_are_two_files(self):
+        out = self.folder() / "out"
+        run = ["run", DEMO, "-p", "x", "-n", "1", "--memory", "150MiB", "--heat", out]
+        self.check(soli(*run, "--access-trace", out), ERROR, out, "--access-trace", "--heat")
+        self.check(soli(*run, "--routing-json", out), ERROR, out, "--routing-json", "--heat")
+        self.assertFalse(out.exists())
+
     def test_a_failed_run_leaves_what_was_there(self):
         out = self.folder() / "logits"
         out.write_bytes(b"before")

@@ -59,16 +59,16 @@ def soli(*arguments, stdin=b"", stdout=subprocess.PIPE, env=None):
     )
 
 
-def interrupt_when_handled(child, delay_s=0):
-    """Sends Ctrl-C so long after the program has a handler for it, which is when it has loaded or begun to write."""
+def interrupt_when_handled(child, delay_s=0, number=signal.SIGINT):
+    """Sends Ctrl-C, or another signal, so long after the program has a handler for it, which is when it has loaded or begun to write."""
     status = pathlib.Path(f"/proc/{child.pid}/status")
     while child.poll() is None:
         caught = next(line for line in status.read_text().splitlines() if line.startswith("SigCgt:"))
-        if int(caught.split()[1], 16) >> (signal.SIGINT - 1) & 1:
+        if int(caught.split()[1], 16) >> (number - 1) & 1:
             break
         time.sleep(0.005)
     time.sleep(delay_s)
-    child.send_signal(signal.SIGINT)
+    child.send_signal(number)
     return child.communicate(timeout=TIMEOUT_S)
 
 

@@ -13,7 +13,7 @@
 namespace soli {
 namespace {
 
-constexpr int64_t kPage = kKvPagePositions;
+constexpr int64_t kSharedPage = kKvPagePositions;
 
 LoadedEngine load(const std::string& model, EngineOptions options,
                   int64_t memory_bytes = Budget::kUnlimited) {
@@ -312,12 +312,12 @@ TEST(Sharing, CachedPagesAreChargedAndGoBeforeAnythingIsRefused) {
   for (uint64_t i = 0; i < 4; ++i) run_one(*tight.engine, greedy(random_prompt(i, 150, vocab_size), 4));
   EXPECT_EQ(tight.runtime->budget().used_by_name().at("kv pages"), 5 * page_bytes);
   EXPECT_GT(tight.engine->counters().prefix_cache_evictions, 0);
-  const Request whole = greedy(random_prompt(9, 5 * kPage - 10, vocab_size), 10);
+  const Request whole = greedy(random_prompt(9, 5 * kSharedPage - 10, vocab_size), 10);
   EXPECT_EQ(run_one(*tight.engine, whole).first.reason, FinishReason::kMaxNewTokens) << "all five pages";
   const auto [again, summary] = run_one(*tight.engine, whole);
   EXPECT_EQ(again.reason, FinishReason::kMaxNewTokens);
-  EXPECT_EQ(summary.n_cached, 4 * kPage);
-  const Request too_long = greedy(random_prompt(9, 5 * kPage + 1, vocab_size), 10);
+  EXPECT_EQ(summary.n_cached, 4 * kSharedPage);
+  const Request too_long = greedy(random_prompt(9, 5 * kSharedPage + 1, vocab_size), 10);
   const auto stream = tight.engine->submit(too_long).value();
   while (tight.engine->step()) {
   }
@@ -336,7 +336,8 @@ TEST(Sharing, APageThatCannotBeCopiedAfterAWaitIsComputedOnce) {
                                        .chunk_rows = kOthers,
                                        .max_kv_pages = kOthers + 2});
   Engine& engine = *loaded.engine;
-  const Request request = greedy(random_prompt(9, kPage + 9, loaded.model->spec().vocab_size), kPage);
+  const Request request =
+      greedy(random_prompt(9, kSharedPage + 9, loaded.model->spec().vocab_size), kSharedPage);
   const Answer expected = run_one(engine, request).first;
   std::vector<std::shared_ptr<Stream>> slow;
   for (int32_t token = 0; token < kOthers; ++token)
@@ -351,8 +352,8 @@ TEST(Sharing, APageThatCannotBeCopiedAfterAWaitIsComputedOnce) {
 }
 
 TEST(Sharing, APageThatCannotBeCopiedIsComputedAgain) {
-  LoadedEngine loaded = load("olmoe", {.context_length = 4 * kPage, .max_kv_pages = 4});
-  const Request request = greedy(random_prompt(9, 4 * kPage, loaded.model->spec().vocab_size), 0);
+  LoadedEngine loaded = load("olmoe", {.context_length = 4 * kSharedPage, .max_kv_pages = 4});
+  const Request request = greedy(random_prompt(9, 4 * kSharedPage, loaded.model->spec().vocab_size), 0);
   Request told = request;
   told.prompt_detail = Detail::kLogits;
   const Answer expected = run_one(*loaded.engine, told).first;

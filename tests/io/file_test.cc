@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
@@ -84,6 +85,22 @@ TEST(File, RefusesWhatIsNoRegularFileAndNamesIt) {
     EXPECT_EQ(opened.error().kind, ErrorKind::kInvalidArgument);
     EXPECT_NE(opened.error().message.find("not a regular file"), std::string::npos) << opened.error().message;
   }
+}
+
+TEST(File, TellsWhetherItWasWrittenTo) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(write_file(folder / "a", bytes_of("before")));
+  // As a file that was written some time ago: the clock of a file system has ticks of its own.
+  std::filesystem::last_write_time(folder / "a", std::filesystem::file_time_type::clock::now() -
+                                                     std::chrono::seconds(10));
+  const auto file = File::open(folder / "a");
+  ASSERT_TRUE(file);
+  EXPECT_TRUE(file->check_unchanged());
+  std::fstream(folder / "a", std::ios::in | std::ios::out) << "after!";
+  const Status changed = file->check_unchanged();
+  ASSERT_FALSE(changed);
+  EXPECT_EQ(changed.error().kind, ErrorKind::kMalformed);
+  EXPECT_NE(changed.error().message.find("was written to while soli reads it"), std::string::npos);
 }
 
 TEST(File, MovesItsDescriptor) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <chrono>
 #include <filesystem>
 
 #include "base/rng.h"
@@ -253,6 +254,24 @@ TEST(Weights, WhatIsChargedIsWhatIsPacked) {
     EXPECT_EQ(runtime->budget().peak_bytes(), runtime->budget().used_bytes());
   }
   EXPECT_EQ(runtime->budget().used_bytes(), 0);
+}
+
+TEST(Weights, AFileThatIsWrittenToWhileItIsLoadedIsAnError) {
+  const TemporaryFolder folder;
+  const auto runtime = make_limited_runtime(2);
+  const std::string path = golden_rewrite("mixtral").write(folder / "model.gguf");
+  const auto touch = [&](int64_t, int64_t) {
+    std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() +
+                                               std::chrono::seconds(10));
+    return true;
+  };
+  ModelFile file = std::move(*ModelFile::open(path));
+  const auto store = ResidentExpertStore::load(file, *runtime, touch);
+  ASSERT_FALSE(store);
+  EXPECT_THAT(store.error().message, AllOf(HasSubstr(path), HasSubstr("was written to")));
+  const auto model = Model::load(std::move(file), *runtime, touch);
+  ASSERT_FALSE(model);
+  EXPECT_THAT(model.error().message, AllOf(HasSubstr(path), HasSubstr("was written to")));
 }
 
 TEST(Weights, AFileThatShrinksAfterItWasOpenedIsAnError) {

@@ -40,11 +40,11 @@ class HttpServerTest : public ::testing::Test {
   std::unique_ptr<HttpServer> server;
 };
 
-std::string get(std::string_view path) {
+std::string plain_get(std::string_view path) {
   return "GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
 }
 
-std::string post(std::string_view path, std::string_view body, std::string_view more = "") {
+std::string echo_post(std::string_view path, std::string_view body, std::string_view more = "") {
   return "POST " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n" + std::string(more) +
          "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + std::string(body);
 }
@@ -53,7 +53,7 @@ TEST_F(HttpServerTest, AnswersOneAfterAnotherOnOneConnection) {
   start();
   TestClient client = connect();
   for (int i = 0; i < 3; ++i) {
-    client.send(post("/echo", "body " + std::to_string(i)));
+    client.send(echo_post("/echo", "body " + std::to_string(i)));
     const std::string answer = client.read_answer();
     EXPECT_EQ(status_of(answer), 200);
     EXPECT_EQ(body_of(answer), "body " + std::to_string(i));
@@ -71,7 +71,7 @@ TEST_F(HttpServerTest, AnswersOneAfterAnotherOnOneConnection) {
 TEST_F(HttpServerTest, AnswersPipelinedRequestsInTheirOrder) {
   start();
   TestClient client = connect();
-  client.send(post("/later", "first") + get("/second?x") + post("/echo", "third"));
+  client.send(echo_post("/later", "first") + plain_get("/second?x") + echo_post("/echo", "third"));
   EXPECT_EQ(body_of(client.read_answer()), "first");
   EXPECT_EQ(body_of(client.read_answer()), "/second?x");
   EXPECT_EQ(body_of(client.read_answer()), "third");
@@ -80,7 +80,7 @@ TEST_F(HttpServerTest, AnswersPipelinedRequestsInTheirOrder) {
 TEST_F(HttpServerTest, TakesAHeadByteByByte) {
   start();
   TestClient client = connect();
-  for (const char c : post("/echo", "slow")) client.send(std::string(1, c));
+  for (const char c : echo_post("/echo", "slow")) client.send(std::string(1, c));
   EXPECT_EQ(body_of(client.read_answer()), "slow");
 }
 
@@ -102,7 +102,7 @@ TEST_F(HttpServerTest, GivesHeadWithoutBody) {
   client.send("HEAD /path HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const std::string head = client.read_until("\r\n\r\n");
   EXPECT_THAT(head, HasSubstr("Content-Length: 6\r\n"));
-  client.send(get("/next"));
+  client.send(plain_get("/next"));
   EXPECT_EQ(body_of(client.read_answer()), "/next?");
 }
 
@@ -151,7 +151,7 @@ TEST_F(HttpServerTest, RefusesWhatBreaksTheRules) {
   EXPECT_EQ(status("POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
             501);
   EXPECT_EQ(status("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n"), 400);
-  EXPECT_EQ(status(post("/echo", "x", "Expect: miracles\r\n")), 417);
+  EXPECT_EQ(status(echo_post("/echo", "x", "Expect: miracles\r\n")), 417);
   EXPECT_EQ(server->counters().bodies_bytes, 0);
 }
 
@@ -175,7 +175,7 @@ TEST_F(HttpServerTest, LimitsBodies) {
   options.limits.max_body_bytes = 1000;
   options.limits.max_bodies_bytes = 1500;
   start();
-  EXPECT_EQ(status(post("/echo", std::string(1001, 'a'))), 413);
+  EXPECT_EQ(status(echo_post("/echo", std::string(1001, 'a'))), 413);
   EXPECT_EQ(status("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000000\r\n\r\n"), 413);
   std::string chunked = "POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
   EXPECT_EQ(status(chunked + "fffffffffffffff\r\n" + std::string(2000, 'a')), 413);
@@ -184,10 +184,10 @@ TEST_F(HttpServerTest, LimitsBodies) {
   EXPECT_EQ(server->counters().bodies_bytes, 0);
   // Bodies of requests that are kept count until they are let go.
   TestClient first = connect();
-  first.send(post("/keep", std::string(1000, 'a')));
+  first.send(echo_post("/keep", std::string(1000, 'a')));
   const auto kept = handler.wait_for_kept();
   EXPECT_EQ(server->counters().bodies_bytes, 1000);
-  const std::string refused = say(post("/echo", std::string(1000, 'a')));
+  const std::string refused = say(echo_post("/echo", std::string(1000, 'a')));
   EXPECT_EQ(status_of(refused), 503);
   EXPECT_THAT(refused, HasSubstr("Retry-After: "));
   handler.forget_kept();
@@ -202,17 +202,17 @@ TEST_F(HttpServerTest, LimitsConnections) {
   TestClient first = connect();
   TestClient second = connect();
   for (TestClient* client : {&first, &second}) {
-    client->send(get("/"));
+    client->send(plain_get("/"));
     EXPECT_EQ(status_of(client->read_answer()), 200);
   }
-  const std::string refused = say(get("/"));
+  const std::string refused = say(plain_get("/"));
   EXPECT_EQ(status_of(refused), 503);
   EXPECT_THAT(refused, HasSubstr("Retry-After: 1\r\n"));
   EXPECT_GE(server->counters().connections_refused, 1);
   second.leave();
   while (server->counters().connections > 1) std::this_thread::yield();
   TestClient third = connect();
-  third.send(get("/"));
+  third.send(plain_get("/"));
   EXPECT_EQ(status_of(third.read_answer()), 200);
 }
 
@@ -226,24 +226,24 @@ TEST_F(HttpServerTest, LimitsTime) {
   EXPECT_EQ(status("GET / HTTP/1.1\r\nHost: loc"), 408);
   EXPECT_EQ(status("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nabc"), 408);
   TestClient client = connect();
-  client.send(get("/"));
+  client.send(plain_get("/"));
   EXPECT_EQ(status_of(client.read_answer()), 200);
   EXPECT_TRUE(client.is_closed_within(5000));
-  EXPECT_EQ(status(get("/keep")), 504);
+  EXPECT_EQ(status(plain_get("/keep")), 504);
   EXPECT_TRUE(handler.wait_for_abandoned(1));
 }
 
 TEST_F(HttpServerTest, SendsASourceInChunksAsItComes) {
   start();
   TestClient client = connect();
-  client.send(get("/feed"));
+  client.send(plain_get("/feed"));
   const auto feed = handler.wait_for_feed();
   EXPECT_THAT(client.read_until("\r\n\r\n"), HasSubstr("Transfer-Encoding: chunked\r\n"));
   feed->push("hello");
   EXPECT_EQ(client.read(10), "5\r\nhello\r\n");
   feed->push("world", true);
   EXPECT_EQ(client.read(15), "5\r\nworld\r\n0\r\n\r\n");
-  client.send(get("/again"));
+  client.send(plain_get("/again"));
   EXPECT_EQ(body_of(client.read_answer()), "/again?");
   EXPECT_TRUE(feed->is_destroyed());
 }
@@ -252,7 +252,7 @@ TEST_F(HttpServerTest, SaysThatASilentSourceLives) {
   options.limits.keep_alive_time = std::chrono::milliseconds(20);
   start();
   TestClient client = connect();
-  client.send(get("/feed"));
+  client.send(plain_get("/feed"));
   const auto feed = handler.wait_for_feed();
   client.read_until("\r\n\r\n");
   EXPECT_EQ(client.read(16), "3\r\n:\n\n\r\n3\r\n:\n\n\r\n");
@@ -264,12 +264,12 @@ TEST_F(HttpServerTest, StopsASourceWhoseClientDoesNotRead) {
   options.limits.write_time = std::chrono::milliseconds(300);
   start();
   TestClient slow = connect(4096);
-  slow.send(get("/feed"));
+  slow.send(plain_get("/feed"));
   const auto feed = handler.wait_for_feed();
   for (int i = 0; i < 100; ++i) feed->push(std::string(16 << 10, 'a'));
   // Another one is served meanwhile.
   TestClient other = connect();
-  other.send(get("/other"));
+  other.send(plain_get("/other"));
   EXPECT_EQ(body_of(other.read_answer()), "/other?");
   const HttpRecord record = handler.wait_for_record(1);
   EXPECT_TRUE(record.abandoned);
@@ -281,18 +281,18 @@ TEST_F(HttpServerTest, StopsASourceWhoseClientDoesNotRead) {
 TEST_F(HttpServerTest, NoticesThatAClientHasLeft) {
   start();
   TestClient ending = connect();
-  ending.send(get("/keep"));
+  ending.send(plain_get("/keep"));
   handler.wait_for_kept(0);
   ending.leave();
   EXPECT_TRUE(handler.wait_for_abandoned(1));
   TestClient breaking = connect();
-  breaking.send(get("/keep"));
+  breaking.send(plain_get("/keep"));
   handler.wait_for_kept(1);
   breaking.break_off();
   EXPECT_TRUE(handler.wait_for_abandoned(2));
   // Also behind a request that waits.
   TestClient pipelining = connect();
-  pipelining.send(get("/keep") + get("/next"));
+  pipelining.send(plain_get("/keep") + plain_get("/next"));
   handler.wait_for_kept(2);
   pipelining.leave();
   EXPECT_TRUE(handler.wait_for_abandoned(3));
@@ -305,7 +305,7 @@ TEST_F(HttpServerTest, NoticesThatAClientHasLeft) {
 TEST_F(HttpServerTest, DestroysTheSourceOfAClientThatHasLeft) {
   start();
   TestClient client = connect();
-  client.send(get("/feed"));
+  client.send(plain_get("/feed"));
   const auto feed = handler.wait_for_feed();
   client.read_until("\r\n\r\n");
   client.leave();
@@ -316,7 +316,7 @@ TEST_F(HttpServerTest, DestroysTheSourceOfAClientThatHasLeft) {
 TEST_F(HttpServerTest, HearsOfAnAbandonedRequestAlsoAfterwards) {
   start();
   TestClient client = connect();
-  client.send(get("/keep"));
+  client.send(plain_get("/keep"));
   const auto kept = handler.wait_for_kept();
   client.leave();
   ASSERT_TRUE(handler.wait_for_abandoned(1));
@@ -329,13 +329,13 @@ TEST_F(HttpServerTest, HearsOfAnAbandonedRequestAlsoAfterwards) {
 TEST_F(HttpServerTest, AnswersForAHandlerThatDoesNot) {
   start();
   TestClient client = connect();
-  client.send(get("/drop"));
+  client.send(plain_get("/drop"));
   EXPECT_EQ(status_of(client.read_answer()), 500);
 }
 
 TEST_F(HttpServerTest, ARefusedBodyEndsTheConnection) {
   start();
-  const std::string answer = say(post("/refuse", std::string(100'000, 'a')) + get("/smuggled"));
+  const std::string answer = say(echo_post("/refuse", std::string(100'000, 'a')) + plain_get("/smuggled"));
   EXPECT_EQ(status_of(answer), 401);
   EXPECT_THAT(answer, Not(HasSubstr("/smuggled")));
 }
@@ -343,14 +343,14 @@ TEST_F(HttpServerTest, ARefusedBodyEndsTheConnection) {
 TEST_F(HttpServerTest, DrainsIdleConnectionsAndFinishesTheOthers) {
   start();
   TestClient idle = connect();
-  idle.send(get("/"));
+  idle.send(plain_get("/"));
   idle.read_answer();
   TestClient busy = connect();
-  busy.send(get("/keep"));
+  busy.send(plain_get("/keep"));
   const auto kept = handler.wait_for_kept();
   server->drain();
   EXPECT_TRUE(idle.is_closed_within(5000));
-  const std::string late = say(get("/late"));
+  const std::string late = say(plain_get("/late"));
   EXPECT_EQ(status_of(late), 200);
   EXPECT_THAT(late, HasSubstr("Connection: close\r\n"));
   kept->respond({.body = "done"});
@@ -360,10 +360,10 @@ TEST_F(HttpServerTest, DrainsIdleConnectionsAndFinishesTheOthers) {
 TEST_F(HttpServerTest, StopsAtOnce) {
   start();
   TestClient kept = connect();
-  kept.send(get("/keep"));
+  kept.send(plain_get("/keep"));
   const auto responder = handler.wait_for_kept();
   TestClient fed = connect();
-  fed.send(get("/feed"));
+  fed.send(plain_get("/feed"));
   const auto feed = handler.wait_for_feed();
   TestClient idle = connect();
   server->stop();
@@ -385,7 +385,7 @@ TEST_F(HttpServerTest, ManyClientsAtOnce) {
       for (int i = 0; i < 20; ++i) {
         TestClient client = connect();
         const std::string body = std::to_string(t * 1000 + i);
-        client.send(post(i % 2 == 0 ? "/later" : "/echo", body));
+        client.send(echo_post(i % 2 == 0 ? "/later" : "/echo", body));
         if (body_of(client.read_answer()) == body) ++n_right;
       }
     });

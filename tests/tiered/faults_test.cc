@@ -132,7 +132,7 @@ TEST_F(Faulty, AFileThatIsWrittenToIsNamed) {
   const auto answers = run_together(*loaded.engine, requests());
   for (const Answer& answer : answers) {
     ASSERT_EQ(answer.reason, FinishReason::kFailed);
-    EXPECT_THAT(answer.error->message, HasSubstr("was written to while soli reads experts from it"));
+    EXPECT_THAT(answer.error->message, HasSubstr("was written to while soli reads it"));
   }
 }
 
