@@ -41,8 +41,8 @@ Result<std::unique_ptr<Session>> Session::open(const ModelOptions& options) {
     session->twins_ = *std::move(twins);
   }
   SOLI_RETURN_IF_ERROR(announce_policy(session->policy_, session->spec()));
-  SOLI_RETURN_IF_ERROR(session->check_trace());
   SOLI_RETURN_IF_ERROR(check_output_files(*session, {}));
+  SOLI_RETURN_IF_ERROR(session->check_trace());
   if (session->context_length() > session->spec().context_length) {
     print_note("soli: -c {} is beyond the {} positions that the model was trained for\n",
                session->context_length(), session->spec().context_length);

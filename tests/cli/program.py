@@ -60,7 +60,7 @@ def soli(*arguments, stdin=b"", stdout=subprocess.PIPE, env=None):
 
 
 def interrupt_when_handled(child, delay_s=0, number=signal.SIGINT):
-    """Sends Ctrl-C, or another signal, so long after the program has a handler for it, which is when it has loaded or begun to write."""
+    """Sends Ctrl-C, or another signal, so long after the program handles it: once it has loaded or begun to write."""
     status = pathlib.Path(f"/proc/{child.pid}/status")
     while child.poll() is None:
         caught = next(line for line in status.read_text().splitlines() if line.startswith("SigCgt:"))

@@ -91,8 +91,8 @@ TEST(File, TellsWhetherItWasWrittenTo) {
   const TemporaryFolder folder;
   ASSERT_TRUE(write_file(folder / "a", bytes_of("before")));
   // As a file that was written some time ago: the clock of a file system has ticks of its own.
-  std::filesystem::last_write_time(folder / "a", std::filesystem::file_time_type::clock::now() -
-                                                     std::chrono::seconds(10));
+  std::filesystem::last_write_time(folder / "a",
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::seconds(10));
   const auto file = File::open(folder / "a");
   ASSERT_TRUE(file);
   EXPECT_TRUE(file->check_unchanged());

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 
 #include "base/rng.h"
@@ -261,8 +261,8 @@ TEST(Weights, AFileThatIsWrittenToWhileItIsLoadedIsAnError) {
   const auto runtime = make_limited_runtime(2);
   const std::string path = golden_rewrite("mixtral").write(folder / "model.gguf");
   const auto touch = [&](int64_t, int64_t) {
-    std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() +
-                                               std::chrono::seconds(10));
+    std::filesystem::last_write_time(
+        path, std::filesystem::file_time_type::clock::now() + std::chrono::seconds(10));
     return true;
   };
   ModelFile file = std::move(*ModelFile::open(path));
