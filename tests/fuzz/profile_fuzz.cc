@@ -1,5 +1,5 @@
-// Any text is refused as a saved profile with an error, or is one: written, it is read back to the same text, and a
-// report can be made of it.
+// Any text is refused as a saved profile with an error, or is one: written, it is read back to the same text,
+// and a report can be made of it.
 
 #include <cstddef>
 #include <cstdint>
