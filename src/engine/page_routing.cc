@@ -28,7 +28,7 @@ void RoutingLayout::write(std::byte* page, int64_t position, int64_t moe_layer, 
                           std::span<const float> weights) const {
   const auto n = static_cast<uint16_t>(std::min(static_cast<int64_t>(ids.size()), k_max_));
   std::byte* const record = page + offset_of(position, moe_layer);
-  std::memcpy(record, weights.data(), n * kWeightBytes);
+  if (n > 0) std::memcpy(record, weights.data(), n * kWeightBytes);  // else there may be no weights
   for (int64_t i = 0; i < n; ++i) {
     const auto id = static_cast<uint16_t>(ids[static_cast<size_t>(i)]);
     std::memcpy(record + k_max_ * kWeightBytes + i * kIdBytes, &id, kIdBytes);
@@ -47,8 +47,10 @@ TokenRouting RoutingLayout::read(const std::byte* page, int64_t position) const 
     const size_t begin = routing.ids.size();
     routing.ids.resize(begin + n);
     routing.weights.resize(begin + n);
-    std::memcpy(routing.weights.data() + begin, record, n * kWeightBytes);
-    std::memcpy(routing.ids.data() + begin, record + k_max_ * kWeightBytes, n * kIdBytes);
+    if (n > 0) {  // else there may be no memory to copy to
+      std::memcpy(routing.weights.data() + begin, record, n * kWeightBytes);
+      std::memcpy(routing.ids.data() + begin, record + k_max_ * kWeightBytes, n * kIdBytes);
+    }
     routing.layer_begin.push_back(static_cast<uint32_t>(routing.ids.size()));
   }
   return routing;

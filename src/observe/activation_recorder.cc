@@ -50,6 +50,10 @@ double total(const std::array<float, ScoreSums::kLanes>& lanes) {
   return std::accumulate(lanes.begin(), lanes.end(), 0.0);
 }
 
+bool are_finite(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+}
+
 std::tuple<int64_t, int32_t> place_of(const RecordedRoute& route) { return {route.position, route.layer}; }
 
 }  // namespace
@@ -74,7 +78,7 @@ ActivationRecorder::ActivationRecorder(int64_t capacity) : routes_(capacity), ca
 void ActivationRecorder::on_route(const RouterView& view, const Choice& choice) {
   for (int64_t row = 0; row < choice.n_rows(); ++row) {
     const std::span<const int32_t> ids = choice.ids_of(row);
-    if (ids.empty()) continue;
+    if (ids.empty() && !are_finite({view.logits.row(row), static_cast<size_t>(view.logits.cols)})) continue;
     const std::span scores(view.scores.row(row), static_cast<size_t>(view.scores.cols));
     const BatchRow& from = view.rows[static_cast<size_t>(row)];
     RecordedRoute route;

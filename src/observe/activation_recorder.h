@@ -54,8 +54,8 @@ class ActivationRecorder : public RouterObserver {
   /// Holds at most `capacity` calls of experts, and as many routes; capacity > 0.
   explicit ActivationRecorder(int64_t capacity = kDefaultCapacity);
 
-  /// Copies every row's choice. A row that chose no expert, since its logits were not finite, is not
-  /// recorded.
+  /// Copies every row's choice, also one of no experts, as a policy may make it. A row that could not choose,
+  /// since its logits were not finite, is not recorded.
   void on_route(const RouterView& view, const Choice& choice) override;
 
   /// A copy of what is recorded of one request. Where a position was computed twice the later choice counts.

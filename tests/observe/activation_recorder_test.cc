@@ -110,9 +110,19 @@ TEST(ActivationRecorder, OrdersByPositionAndLayerAndKeepsTheLaterOfTwo) {
   EXPECT_EQ(choices.calls_of(choices.routes[3])[0].expert, 0);
 }
 
-TEST(ActivationRecorder, DoesNotRecordARowThatChoseNothing) {
+TEST(ActivationRecorder, RecordsThatARowChoseNothing) {
+  ActivationRecorder recorder(2);
+  for (int64_t position = 0; position < 5; ++position) record(recorder, four_experts(), 1, position, 0, {});
+  const RequestChoices choices = recorder.choices_of(1);
+  EXPECT_EQ(positions_of(choices), (std::vector<int64_t>{3, 4}));
+  EXPECT_TRUE(choices.calls_of(choices.routes[1]).empty());
+  EXPECT_EQ(recorder.n_dropped(), 3);
+}
+
+TEST(ActivationRecorder, DoesNotRecordARowThatCouldNotChoose) {
   ActivationRecorder recorder;
-  record(recorder, four_experts(), 1, 0, 0, {});
+  record(recorder, four_experts(), 1, 0, 0, {}, std::numeric_limits<float>::quiet_NaN());
+  record(recorder, four_experts(), 1, 0, 0, {}, std::numeric_limits<float>::infinity());
   EXPECT_EQ(recorder.n_routes(), 0);
   EXPECT_EQ(recorder.n_dropped(), 0);
 }

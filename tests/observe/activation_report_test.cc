@@ -82,6 +82,19 @@ TEST(ActivationReport, OneExpertForAllIsAsBiasedAsCanBe) {
   EXPECT_EQ(report.union_bytes, 2000 + 2 * 12);
 }
 
+TEST(ActivationReport, ATokenWithoutExpertsInALayerCounts) {
+  const ActivationReport report = report_of(4, 2, 4, 4, [](int64_t position, int64_t layer) {
+    return position == 1 && layer == 2 ? TestRoute{} : TestRoute{{0}, {1}};
+  });
+  EXPECT_EQ(report.n_incomplete, 0);
+  ASSERT_EQ(report.tokens.size(), 4U);
+  EXPECT_EQ(report.tokens[0].active_parameters, 1020);
+  EXPECT_EQ(report.tokens[1].active_parameters, 1010);
+  EXPECT_DOUBLE_EQ(report.all.active_parameters.mean, 1017.5);
+  EXPECT_DOUBLE_EQ(report.tokens[1].effective_experts, 0.5);
+  EXPECT_EQ(report.layers[1].n_calls, 3);
+}
+
 TEST(ActivationReport, CountsParametersBytesAndFlopsOfTheExpertsThatWereChosen) {
   const ActivationReport report = report_of(4, 2, 3, 1, [](int64_t position, int64_t layer) {
     return position == 0 ? TestRoute{{0, 3}, {0.5F, 0.5F}} : TestRoute{{static_cast<int32_t>(layer)}, {0.1F}};

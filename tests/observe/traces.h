@@ -17,19 +17,21 @@ struct TestRoute {
   std::vector<float> weights;
 };
 
-/// Calls the recorder as a step does that has one row. All experts score alike.
+/// Calls the recorder as a step does that has one row, with this logit for each expert: all score alike.
 inline void record(ActivationRecorder& recorder, const RouterSpec& spec, RequestId request, int64_t position,
-                   int64_t layer, const TestRoute& route) {
+                   int64_t layer, const TestRoute& route, float logit = 0) {
   BatchRow row;
   row.request = request;
   row.position = position;
   row.token = static_cast<int32_t>(100 + position);
   const std::vector<float> scores(static_cast<size_t>(spec.n_experts),
                                   1.0F / static_cast<float>(spec.n_experts));
+  const std::vector<float> logits(scores.size(), logit);
   RouterView view;
   view.layer = layer;
   view.rows = {&row, 1};
   view.spec = &spec;
+  view.logits = {logits.data(), 1, spec.n_experts};
   view.scores = {scores.data(), 1, spec.n_experts};
   Choice choice;
   choice.row_begin = {0, static_cast<int32_t>(route.ids.size())};
