@@ -1,10 +1,9 @@
 #include "model/policy_text.h"
 
-#include <toml++/toml.h>
 #include <cmath>
 #include <utility>
 
-#include "base/utf8.h"
+#include "format/toml_text.h"
 #include "model/policy_controls.h"
 #include "model/policy_reader.h"
 
@@ -13,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Dates and times become null, which is nothing that a policy has. The parser bounds the depth.
+/// Dates and times become null, which is nothing that a policy has. parse_toml() bounds the depth.
 Json json_of(const toml::node& node) {
   if (const auto* table = node.as_table()) {
     Json object = Json::object();
@@ -104,15 +103,7 @@ std::vector<std::string> policy_keys() {
 }
 
 Status read_policy_toml(std::string_view text, const std::string& name, RoutingPolicy& policy) {
-  if (text.size() > kMaxPolicyBytes)
-    return fail(ErrorKind::kLimit, "{}: {} bytes; {} are allowed", name, text.size(), kMaxPolicyBytes);
-  toml::table table;
-  try {
-    table = toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    return fail(ErrorKind::kMalformed, "{}:{}: {}", name, error.source().begin.line,
-                printable(std::string(error.description()), 300));
-  }
+  SOLI_ASSIGN_OR_RETURN(const toml::table table, parse_toml(text, name, kMaxPolicyBytes));
   PolicyReader reader;
   if (Status status = reader.read(json_of(table), policy); !status) {
     return fail(ErrorKind::kMalformed, "{}:{}: {}", name, line_of_policy(table, reader.where()),

@@ -1,12 +1,12 @@
 #include "serve/config_file.h"
 
-#include <toml++/toml.h>
 #include <algorithm>
 #include <optional>
 #include <sstream>
 #include <utility>
 
 #include "base/utf8.h"
+#include "format/toml_text.h"
 
 namespace soli::serve {
 namespace {
@@ -112,15 +112,7 @@ Status read_api_keys(const toml::node& node, const std::string& path, ConfigFile
 }  // namespace
 
 Result<ConfigFile> parse_config(std::string_view text, const std::string& path) {
-  if (text.size() > kMaxConfigBytes)
-    return fail(ErrorKind::kLimit, "{}: {} bytes; {} are allowed", path, text.size(), kMaxConfigBytes);
-  toml::table table;
-  try {
-    table = toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    return wrong(path, static_cast<int64_t>(error.source().begin.line),
-                 printable(std::string(error.description()), 300));
-  }
+  SOLI_ASSIGN_OR_RETURN(const toml::table table, parse_toml(text, path, kMaxConfigBytes));
   ConfigFile config;
   for (const auto& [name, node] : table) {
     const std::string key(name.str());

@@ -72,6 +72,13 @@ TEST(ParseConfigTest, IsBounded) {
   EXPECT_FALSE(parse_config(std::string(kMaxConfigBytes + 1, '#'), "f"));
   EXPECT_FALSE(parse_config("a = " + std::string(100'000, '['), "f"));
   EXPECT_FALSE(parse_config("a" + std::string(100'000, '.') + " = 1", "f"));
+  std::string key;
+  for (int i = 0; i < 60'000; ++i) key += "a.";
+  for (const std::string& text : {"\n" + key + "b = 1", "\n[" + key + "b]"}) {
+    const auto config = parse_config(text, "f");
+    ASSERT_FALSE(config);
+    EXPECT_EQ(config.error().message, "f:2: a key or list is nested more than 32 deep");
+  }
   std::string keys;
   for (size_t i = 0; i <= ApiKeys::kMaxKeys; ++i) keys += "[[api-key]]\nkey = \"1234567890\"\n";
   EXPECT_FALSE(parse_config(keys, "f"));
