@@ -85,8 +85,9 @@ Result<int> run_verify(const PackCommandOptions& options) {
   }
   for (const std::string& message : damage) print("{}\n", message);
   if (!damage.empty()) {
-    return fail(ErrorKind::kMalformed, "{}: damaged: {} of {}", options.model, damage.size(),
-                describe_experts(file.spec()));
+    const ModelSpec& spec = file.spec();
+    return fail(ErrorKind::kMalformed, "{}: damaged: {} of {} experts", options.model, damage.size(),
+                spec.router.n_experts * spec.n_moe_layers());
   }
   print("{}: {} are as they were packed, {} in {:.1f} s\n", options.model, describe_experts(file.spec()),
         format_bytes(n_bytes), watch.seconds());

@@ -265,7 +265,7 @@ Status TieredExpertStore::take_loaded(ExpertLoader::Loaded& loaded) {
   }
   if (loaded.status.error().kind == ErrorKind::kCancelled || (!wanted && in_visit())) return {};
   return in_context(
-      fmt::format("expert {} of layer {}", source_.id_of(loaded.expert), source_.layer_of(loaded.expert)),
+      fmt::format("layer {}, expert {}", source_.layer_of(loaded.expert), source_.id_of(loaded.expert)),
       std::move(loaded.status).error());
 }
 

@@ -70,12 +70,17 @@ Status check_extent(const ModelFile& file, int64_t layer, int64_t expert, std::s
   const ExpertExtent& extent = *file.extent(layer, expert);
   const uint64_t found = checksum_of(bytes);
   if (found == extent.checksum) return {};
-  return fail(
-      ErrorKind::kMalformed,
-      "layer {}, expert {}: damaged: its {} bytes at offset {} of {} have the checksum {:016x}, and {} "
-      "says {:016x}",
-      layer, expert, extent.bytes, extent.offset, file.gguf().shard(extent.shard).path(), found,
-      kPackChecksumsKey, extent.checksum);
+  return fail(ErrorKind::kMalformed,
+              "damaged: its {} bytes at offset {} of {} have the checksum {:016x}, and {} says {:016x}",
+              extent.bytes, extent.offset, file.gguf().shard(extent.shard).path(), found, kPackChecksumsKey,
+              extent.checksum);
+}
+
+Status check_named_extent(const ModelFile& file, const ExtentRead& extent, std::span<const std::byte> bytes) {
+  Status status = check_extent(file, extent.layer, extent.expert, bytes);
+  if (status) return status;
+  return in_context(fmt::format("layer {}, expert {}", extent.layer, extent.expert),
+                    std::move(status).error());
 }
 
 Result<int64_t> count_extent_bytes(const ModelFile& file, const kernels::KernelTable& kernels) {
@@ -98,7 +103,7 @@ Result<Slab> load_extents(const ModelFile& file, Runtime& runtime, const std::st
     target += extent.read.bytes;
   }
   const auto check = [&](size_t i, std::span<std::byte> bytes) {
-    return check_extent(file, extents[i].layer, extents[i].expert, bytes);
+    return check_named_extent(file, extents[i], bytes);
   };
   SOLI_RETURN_IF_ERROR(read_on_team(runtime.team(), without_experts(extents), check, progress));
   return slab;
@@ -111,7 +116,7 @@ Result<std::vector<std::string>> find_damage(const ModelFile& file, Runtime& run
   std::mutex mutex;
   std::vector<std::pair<size_t, std::string>> damaged;  // by the number of the extent
   const auto check = [&](size_t i, std::span<std::byte> bytes) -> Status {
-    if (Status status = check_extent(file, extents[i].layer, extents[i].expert, bytes); !status) {
+    if (Status status = check_named_extent(file, extents[i], bytes); !status) {
       const std::lock_guard lock(mutex);
       damaged.emplace_back(i, std::move(status).error().message);
     }

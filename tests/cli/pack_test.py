@@ -99,10 +99,13 @@ class PackTest(CliTest):
         for expert in (2, 5):
             data[extents["offset"] + expert * extents["dimensions"][0] + 100] ^= 1
         packed.write_bytes(data)
-        outcome = self.check(soli("pack", "--verify", packed), ERROR, "packed.gguf: damaged: 2 of")
+        outcome = self.check(soli("pack", "--verify", packed), ERROR, "packed.gguf: damaged: 2 of 64 experts")
         lines = outcome.text.splitlines()
         self.assertEqual([line.split(":")[0] for line in lines], ["layer 1, expert 2", "layer 1, expert 5"])
         self.check(soli("run", packed, "-p", "x", "-n", "1"), ERROR, "layer 1, expert ", "damaged", "packed.gguf")
+        tiered = ["run", packed, "-p", "the sea is wide and deep, " * 20, "-n", "1", "--memory"]
+        least = re.search(r"at least (\d+B)", soli(*tiered, "8MiB").message).group(1)
+        self.assertRegex(soli(*tiered, least).message, r"(?<!layer 1: )layer 1, expert [25]: damaged")
         self.run_ok("inspect", packed)  # reads no weights
 
     def test_the_least_memory_that_is_named_suffices(self):
