@@ -5,6 +5,8 @@
 #include <optional>
 #include <system_error>
 
+#include "base/utf8.h"
+#include "cli/output.h"
 #include "cli/text_input.h"
 #include "format/hf/json.h"
 
@@ -109,15 +111,24 @@ Result<WindowPlan> plan_windows(const std::string& path, const TextSelection& se
   return scored_plan(std::move(plan), path, n_tokens, bos);
 }
 
+/// Only files are read: to open a pipe may wait forever.
+void say_what_is_left_out(std::vector<std::filesystem::path>& paths) {
+  std::sort(paths.begin(), paths.end());
+  for (const std::filesystem::path& path : paths)
+    print_note("soli: {} is left out: it is no file, nor a link to one\n", printable(path.string(), 4096));
+}
+
 Result<std::vector<std::filesystem::path>> texts_in(const std::string& folder) {
   std::error_code error;
   std::vector<std::filesystem::path> paths;
+  std::vector<std::filesystem::path> left_out;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     std::error_code unknown;  // a file that is no more has no kind
     const bool is_text = entry->path().extension() == ".txt" || is_json_lines(entry->path());
-    if (is_text && entry->is_regular_file(unknown)) paths.push_back(entry->path());
+    if (is_text) (entry->is_regular_file(unknown) ? paths : left_out).push_back(entry->path());
   }
+  say_what_is_left_out(left_out);
   if (error) return fail(ErrorKind::kIo, "{}: cannot read the folder: {}", folder, error.message());
   if (paths.empty())
     return fail(ErrorKind::kInvalidArgument, "{}: has no text; each domain is a file NAME.txt or NAME.jsonl",

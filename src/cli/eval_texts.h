@@ -16,9 +16,9 @@ struct EvalText {
 };
 
 /// The text, or each file NAME.txt or NAME.jsonl of the folder, by name. Of JSON lines, each an object with a
-/// text "text" or "prompt", each line is a text of its own, and has windows of its own. Fails for a folder
-/// without any, two files of one name, a line that is something else, naming it, and for a text in which
-/// nothing can be scored.
+/// text "text" or "prompt", each line is a text of its own, and has windows of its own. What is so named and
+/// no file, stderr tells. Fails for a folder without any, two files of one name, a line that is something
+/// else, naming it, and for a text in which nothing can be scored.
 Result<std::vector<EvalText>> read_eval_texts(const TextSelection& selection, Session& session,
                                               int64_t window);
 
