@@ -55,12 +55,12 @@ void make_room_for(const RoutingPolicy& policy, EngineOptions& engine) {
   engine.keep_steering_state = engine.keep_steering_state || policy.is_stateful();
 }
 
-Status announce_policy(const RoutingPolicy& policy, const ModelSpec& spec) {
-  if (policy.is_exact()) return {};
+Result<RoutingPolicy> announce_policy(const RoutingPolicy& policy, const ModelSpec& spec) {
   const auto steering = Steering::create(policy, spec, spec.router.n_reachable());
   if (!steering) return tl::unexpected<Error>(steering.error());
-  print_note("soli: the routing is steered, which is lossy: {}\n", describe(policy));
-  return {};
+  RoutingPolicy result = simplified(policy, spec.router);
+  if (!result.is_exact()) print_note("soli: the routing is steered, which is lossy: {}\n", describe(result));
+  return result;
 }
 
 }  // namespace soli::cli

@@ -36,7 +36,8 @@ Result<RoutingPolicy> read_policy(const PolicyOptions& options);
 /// Lets an engine serve requests with this policy.
 void make_room_for(const RoutingPolicy& policy, EngineOptions& engine);
 
-/// Fails for what this model cannot do, and says on stderr where the routing will not be the model's own.
-Status announce_policy(const RoutingPolicy& policy, const ModelSpec& spec);
+/// The policy in the terms of this model (model/steering.h, simplified()). Fails for what the model cannot
+/// do, and says on stderr where the routing will not be the model's own.
+Result<RoutingPolicy> announce_policy(const RoutingPolicy& policy, const ModelSpec& spec);
 
 }  // namespace soli::cli

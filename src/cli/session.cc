@@ -40,7 +40,7 @@ Result<std::unique_ptr<Session>> Session::open(const ModelOptions& options) {
     if (!twins) return in_context("--twin", std::move(twins).error());
     session->twins_ = *std::move(twins);
   }
-  SOLI_RETURN_IF_ERROR(announce_policy(session->policy_, session->spec()));
+  SOLI_ASSIGN_OR_RETURN(session->policy_, announce_policy(session->policy_, session->spec()));
   SOLI_RETURN_IF_ERROR(check_output_files(*session, {}));
   SOLI_RETURN_IF_ERROR(session->check_trace());
   if (session->context_length() > session->spec().context_length) {

@@ -33,6 +33,7 @@ inline constexpr int64_t kMaxPolicyExperts = int64_t{1} << 16;  // as a model ma
 inline constexpr int64_t kMaxContextGateTokens = 256;           // that a context gate looks back at
 inline constexpr int64_t kMaxCapacityWindow = 4096;             // positions
 inline constexpr double kMaxPolicyLogit = 1e4;                  // of what is added to a logit
+inline constexpr double kMinPolicyTemperature = 1e-6;           // by which no logit becomes infinite
 
 inline constexpr PolicyControl<int64_t> kIntegerControls[] = {
     {"experts_per_token", &RoutingPolicy::experts_per_token, &LayerPolicy::experts_per_token, 0,
@@ -51,8 +52,8 @@ inline constexpr PolicyControl<double> kNumberControls[] = {
      "a number from 0 to 1"},
     {"cumulative_probability", &RoutingPolicy::cumulative_probability, &LayerPolicy::cumulative_probability,
      0, 1, "a number above 0, and at most 1", true},
-    {"temperature", &RoutingPolicy::temperature, &LayerPolicy::temperature, 0, 1000,
-     "a number above 0, and at most 1000", true},
+    {"temperature", &RoutingPolicy::temperature, &LayerPolicy::temperature, kMinPolicyTemperature, 1000,
+     "a number from 0.000001 to 1000"},
     {"noise", &RoutingPolicy::noise, &LayerPolicy::noise, 0, 1000, "a number from 0 to 1000"},
     {"smoothing", &RoutingPolicy::smoothing, &LayerPolicy::smoothing, 0, 1, "a number from 0, and below 1",
      false, true},

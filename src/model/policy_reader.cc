@@ -19,6 +19,9 @@ using Json = PolicyReader::Json;
 constexpr const char* kIdsAllowed = "a list of expert ids from 0, or ranges such as \"8-15\"";
 
 std::string shown(const Json& value) {
+  // JSON has no way to write those that are not finite.
+  if (value.is_number_float() && !std::isfinite(value.get<double>()))
+    return fmt::format("{}", value.get<double>());
   return printable(value.dump(-1, ' ', false, Json::error_handler_t::replace), 60);
 }
 

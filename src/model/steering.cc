@@ -183,4 +183,15 @@ Steering::Steering(const RoutingPolicy& policy, const ModelSpec& spec)
   }
 }
 
+RoutingPolicy simplified(RoutingPolicy policy, const RouterSpec& router) {
+  if (policy.experts_per_token == router.experts_per_token) policy.experts_per_token = 0;
+  for (LayerPolicy& part : policy.layers) {
+    if (part.experts_per_token == router.experts_per_token) part.experts_per_token = 0;
+  }
+  std::erase_if(policy.layers, [](const LayerPolicy& part) {
+    return part == LayerPolicy{.first_layer = part.first_layer, .last_layer = part.last_layer};
+  });
+  return policy;
+}
+
 }  // namespace soli

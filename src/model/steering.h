@@ -68,4 +68,8 @@ class Steering {
   bool is_stateful_;
 };
 
+/// The same routing, said with less: the model's own number of experts is 0, and parts that set nothing are
+/// gone. So a policy that changes nothing but these is_exact(). After create() has found nothing wrong.
+RoutingPolicy simplified(RoutingPolicy policy, const RouterSpec& router);
+
 }  // namespace soli

@@ -1,6 +1,7 @@
 """Routing policies from outside: the file, the flags, what they change, what they refuse, and what they cost."""
 
 import json
+import os
 
 from program import DEMO, ERROR, GOLDEN, ROOT, USAGE, CliTest, main, soli
 from server import Server, config_file
@@ -50,6 +51,12 @@ class FlagsTest(CliTest):
         exact = self.run_ok("run", DEMO, *GREEDY, "--json")
         self.assertEqual(exact.json["settings"]["policy"], {})
         self.assertNotIn("lossy", exact.message)
+        for nothing in ("k=2", "layers=[{layers=1}]"):
+            same = self.run_ok("run", DEMO, *GREEDY, "--json", "--steer", nothing)
+            self.assertEqual((same.json["settings"]["policy"], same.json["settings"]["lossy"]), ({}, False))
+            self.assertNotIn("lossy", same.message)
+        elsewhere = soli("run", DEMO, *GREEDY, "--steer", "layers=[{layers=99}]")
+        self.check(elsewhere, ERROR, "layers 99-99", "0 to ")
 
     def test_a_masked_expert_is_never_called(self):
         path = self.folder() / "choices.json"
@@ -60,6 +67,24 @@ class FlagsTest(CliTest):
                 self.assertIn(7, ids)
                 self.assertFalse({0, 5} & set(ids))
 
+    def test_tokens_whose_experts_are_all_dropped_count(self):
+        steer = ["--steer", "capacity_factor=0.5", "--steer", 'overflow="drop"']
+        path = self.folder() / "choices.json"
+        prompt = self.folder() / "prompt.txt"
+        prompt.write_text("the sea is wide and the sea is deep. " * 20)
+        options = ["--temp", "0", "--routing", "--routing-json", path, "--json"]
+        self.run_ok("run", DEMO, "-f", prompt, "-n", "1", *options, *steer)
+        routing = json.loads(path.read_text())
+        tokens, report = routing["tokens"], routing["report"]
+        self.assertEqual([token["position"] for token in tokens], list(range(len(tokens))))
+        self.assertEqual({len(token["layers"]) for token in tokens}, {4})
+        self.assertTrue(any(not layer["ids"] for token in tokens for layer in token["layers"]))
+        self.assertEqual((report["n_incomplete_tokens"], report["all"]["n_tokens"]), (0, len(tokens)))
+        of_text = self.run_ok("eval", DEMO, "--text", prompt, "--window", str(len(tokens)), *steer, "--json").json
+        self.assertAlmostEqual(
+            report["all"]["active_parameters"]["mean"] / of_text["active_parameters"], 1, delta=1e-3
+        )
+
     def test_bench_runs_with_a_policy(self):
         arguments = ["--prompt", "8", "--sequences", "1", "--generate", "2", "--repetitions", "1"]
         outcome = self.run_ok("bench", DEMO, *arguments, "--steer", "smoothing=0.5", "--json")
@@ -69,7 +94,12 @@ class FlagsTest(CliTest):
         path = self.folder() / "p.toml"
         path.write_text("noise = 1\ntemperature = 0\n")
         run = ["run", DEMO, "-p", "x"]
-        self.check(soli(*run, "--policy", path), ERROR, f"{path}:2: temperature", "above 0")
+        self.check(soli(*run, "--policy", path), ERROR, f"{path}:2: temperature", "from 0.000001 to 1000")
+        self.check(soli(*run, "--steer", "temperature=1e-38"), ERROR, "temperature: 1e-38", "from 0.000001 to 1000")
+        path.write_text("a." * 60000 + "b = 1\n")
+        deep = f"{path}:1: a key or list is nested more than 32 deep"
+        self.check(soli(*run, "--policy", path), ERROR, deep)
+        self.check(soli("serve", DEMO, "--config", path), ERROR, deep)
         self.check(soli(*run, "--policy", self.folder() / "none"), ERROR, "cannot open")
         self.check(soli(*run, "--steer", "k=17"), ERROR, "experts_per_token: 17", "1 to 16")
         self.check(soli(*run, "--steer", "mask=[\"0-15\"]"), ERROR, "all 16 experts are masked")
@@ -116,6 +146,15 @@ class PriceTest(CliTest):
         self.assertEqual(result["domains"][1]["nats_per_token"], single["nats_per_token"])
         text = self.run_ok("eval", DEMO, *data).text
         self.assertRegex(text, r"\na +\d+")
+        (folder / "loop.txt").symlink_to("loop.txt")
+        (folder / "zero.jsonl").symlink_to("/dev/zero")
+        os.mkfifo(folder / "pipe.txt")
+        (folder / "link.txt").symlink_to("a.txt")
+        outcome = self.run_ok("eval", DEMO, *data, "--json")
+        for name in ("loop.txt", "pipe.txt", "zero.jsonl"):
+            self.assertIn(f"{folder / name} is left out", outcome.message)
+        self.assertNotIn("link.txt", outcome.message)
+        self.assertEqual([domain["name"] for domain in outcome.json["domains"]], ["a", "b", "link"])
         self.check(soli("eval", DEMO, "--data", self.folder()), ERROR, "NAME.txt")
         self.check(soli("eval", DEMO), USAGE, "--data")
 

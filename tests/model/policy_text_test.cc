@@ -77,6 +77,7 @@ TEST(PolicyText, EveryControlIsRead) {
   EXPECT_EQ(read(""), RoutingPolicy{});
   EXPECT_EQ(read("temperature = 1\nmask = []\n"), RoutingPolicy{}) << "what is off is off";
   EXPECT_EQ(read("k_min = 1"), RoutingPolicy{});
+  EXPECT_EQ(read("temperature = 1e-6").temperature, 1e-6);
 }
 
 TEST(PolicyText, WhatIsPrintedIsReadBack) {
@@ -115,9 +116,11 @@ TEST(PolicyText, ErrorsNameFileLineAndKey) {
     const char* part;
   };
   const std::vector<Case> cases = {
-      {"noise = 1\ntemperature = 0", "p.toml:2: temperature: ", "0 is not allowed; a number above 0"},
-      {"temperature = nan", "p.toml:1: temperature: ", "above 0"},
-      {"temperature = inf", "p.toml:1: temperature: ", "at most 1000"},
+      {"noise = 1\ntemperature = 0",
+       "p.toml:2: temperature: ", "0 is not allowed; a number from 0.000001 to 1000"},
+      {"temperature = 9e-7", "p.toml:1: temperature: ", "a number from 0.000001 to 1000"},
+      {"temperature = nan", "p.toml:1: temperature: ", "nan is not allowed"},
+      {"temperature = inf", "p.toml:1: temperature: ", "inf is not allowed"},
       {"temperature = \"hot\"", "p.toml:1: temperature: ", "\"hot\""},
       {"temperature = true", "p.toml:1: temperature: ", "true"},
       {"cumulative_probability = 0", "p.toml:1: cumulative_probability: ", "at most 1"},
@@ -146,7 +149,7 @@ TEST(PolicyText, ErrorsNameFileLineAndKey) {
       {"[[layers]]\nmask = [1]", "p.toml:1: layers[0]: ", "no 'layers'"},
       {"[[layers]]\nlayers = \"x\"", "p.toml:2: layers[0].layers: ", "4-7"},
       {"[[layers]]\nlayers = 1\n[[layers]]\nlayers = 2\ntemperature = 0",
-       "p.toml:5: layers[1].temperature: ", "above 0"},
+       "p.toml:5: layers[1].temperature: ", "0.000001"},
       {"[[layers]]\nlayers = 1\nnoise_seed = 1", "p.toml:3: layers[0].noise_seed: ", "no control of a layer"},
       {"temperature = 1\ntemperature = 2", "p.toml:2: ", "temperature"},
       {"temperature", "p.toml:1: ", ""},
@@ -175,6 +178,9 @@ TEST(PolicyText, WhatIsTooMuchIsRefusedBeforeItIsMade) {
   EXPECT_THAT(error_of(many), HasSubstr("513 parts; 512 are allowed"));
   EXPECT_THAT(error_of(std::string(kMaxPolicyBytes + 1, '\n')), HasSubstr("1048577 bytes"));
   EXPECT_THAT(error_of("mask = " + std::string(100'000, '[')), StartsWith("p.toml:1: "));
+  std::string key = "b";
+  for (int i = 0; i < 60'000; ++i) key = "a." + key;
+  EXPECT_EQ(error_of("\n" + key + " = 1"), "p.toml:2: a key or list is nested more than 32 deep");
   EXPECT_THAT(read("mask = [\"0-3\", \"2-5\", 5, \"6-6\"]").mask, ElementsAre(0, 1, 2, 3, 4, 5, 6));
 }
 

@@ -397,5 +397,21 @@ TEST_F(SteeringTest, TheHashCoversEveryControl) {
   }
 }
 
+TEST(SimplifiedPolicy, SaysTheModelsOwnNumberAsItsDefault) {
+  const RouterSpec router = {.n_experts = 8, .experts_per_token = 2};
+  EXPECT_TRUE(simplified({.experts_per_token = 2}, router).is_exact());
+  EXPECT_EQ(simplified({.experts_per_token = 3}, router), (RoutingPolicy{.experts_per_token = 3}));
+  const RoutingPolicy of_layer = {.experts_per_token = 4, .layers = {{.experts_per_token = 2}}};
+  EXPECT_EQ(simplified(of_layer, router),
+            (RoutingPolicy{.experts_per_token = 4, .layers = {{.experts_per_token = 0}}}));
+}
+
+TEST(SimplifiedPolicy, LeavesOutPartsThatSetNothing) {
+  const RouterSpec router = {.n_experts = 8, .experts_per_token = 2};
+  EXPECT_TRUE(simplified({.layers = {{.first_layer = 1, .last_layer = 3}, {}}}, router).is_exact());
+  const LayerPolicy part = {.first_layer = 1, .last_layer = 1, .mask = {{}}};
+  EXPECT_EQ(simplified({.layers = {{}, part}}, router), (RoutingPolicy{.layers = {part}}));
+}
+
 }  // namespace
 }  // namespace soli

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 #include <algorithm>
+#include <utility>
 
 #include "base/utf8.h"
 #include "model/policy_text.h"
@@ -83,15 +84,16 @@ void read_policy(Fields& fields, const ServedModel& model, const Caller& caller,
   if (object != nullptr) read_policy_object(fields, *object, model, caller, policy);
   const std::optional<int64_t> asked = fields.integer("experts_per_token", {1, most_experts(model, caller)});
   if (asked) policy.experts_per_token = *asked;
-  // The model's own number is its own rule, exact, with the cached prefixes that go with it.
   const int64_t own = model.spec->router.experts_per_token;
-  if (policy.experts_per_token == own) policy.experts_per_token = 0;
   job.experts_per_token = policy.experts_per_token == 0 ? own : policy.experts_per_token;
   job.show_experts_per_token = job.show_experts_per_token || number != nullptr;
   job.show_policy = object != nullptr || !model.policy.is_exact();
-  if (object == nullptr || fields.failed()) return;
-  check_policy(fields, model, caller, object->contains("experts_per_token") || object->contains("layers"),
-               policy);
+  if (object != nullptr && !fields.failed()) {
+    check_policy(fields, model, caller, object->contains("experts_per_token") || object->contains("layers"),
+                 policy);
+  }
+  // The model's own number is its own rule, exact, with the cached prefixes that go with it.
+  policy = simplified(std::move(policy), model.spec->router);
 }
 
 }  // namespace soli::openai

@@ -69,6 +69,7 @@ TEST_F(PolicyOfRequest, ExpertsStayWithinTheirLimits) {
   expect_no(R"("policy":{"layers":[{"layers":"0-1","experts_per_token":4}]})", "1 to 3",
             {.experts_per_token = 3});
   EXPECT_TRUE(policy_of(R"("policy":{"experts_per_token":2})").is_exact()) << "the model's own number";
+  EXPECT_TRUE(policy_of(R"("policy":{"layers":[{"layers":"0-1"}]})").is_exact()) << "it sets nothing";
   EXPECT_EQ(policy_of(R"("policy":{"experts_per_token":3},"experts_per_token":1)").experts_per_token, 1);
 }
 
@@ -78,6 +79,7 @@ TEST_F(PolicyOfRequest, WhatCannotBeIsRefused) {
   expect_no(R"("policy":true)", "an object");
   expect_no(R"("policy":{"heat":1})", "sets 'heat'");
   expect_no(R"("policy":{"temperature":0})", "temperature: 0 is not allowed");
+  expect_no(R"("policy":{"temperature":1e-38})", "a number from 0.000001 to 1000");
   expect_no(R"("policy":{"temperature":"\u0000x"})", "temperature");
   expect_no(R"("policy":{"mask":[8]})", "mask: there is no expert 8; 0 to 7");
   expect_no(R"("policy":{"mask":["0-7"]})", "all 8 experts are masked");
