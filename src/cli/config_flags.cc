@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <string_view>
 
 #include "base/utf8.h"
 #include "cli/text_input.h"
@@ -24,6 +25,12 @@ CLI::Option* find_option(CLI::App& app, const std::string& key) {
   return nullptr;
 }
 
+/// Its value is never a number or a truth, so that one of those is a slip.
+bool takes_text(const CLI::Option& option) {
+  static constexpr std::string_view kTexts[] = {"MODEL", "FILE", "DIR", "HOST", "NAME", "ORIGIN", "TEXT"};
+  return std::find(std::begin(kTexts), std::end(kTexts), option.get_type_name()) != std::end(kTexts);
+}
+
 Status apply(CLI::Option& option, const serve::Setting& setting) {
   const bool is_flag = option.get_expected_max() == 0;
   const bool takes_one = option.get_multi_option_policy() != CLI::MultiOptionPolicy::TakeAll;
@@ -34,6 +41,12 @@ Status apply(CLI::Option& option, const serve::Setting& setting) {
                 printable(setting.values.front()));
   }
   if (is_flag && setting.values.front() == "false") return {};
+  if (!setting.is_text && takes_text(option)) {
+    const bool is_list = setting.values.size() > 1;
+    return fail(ErrorKind::kMalformed, "'{}' is {}; {} allowed, within quotes", setting.key,
+                is_list ? "a list of other things too" : printable(setting.values.front()),
+                is_list ? "texts are" : "a text is");
+  }
   try {
     for (const std::string& value : setting.values) option.add_result(value);
     option.run_callback();

@@ -30,6 +30,7 @@ namespace {
 
 constexpr int64_t kMaxKeyFileBytes = int64_t{1} << 20;
 constexpr std::chrono::milliseconds kSignalGap{50};
+constexpr std::chrono::milliseconds kFarewellTime{1000};  // in which who is cut off can read so
 
 /// What the server listens to. Blocked in all threads, so that the main thread can wait for them.
 sigset_t handled_signals() {
@@ -84,11 +85,13 @@ class Serving {
 
  private:
   Status open();
+  Status check_place() const;
   Status listen();
   void load();
   /// Until a signal asks for the end. An error where loading failed.
   Status wait_for_end();
   Result<int> drain();
+  void cut_off();
   [[noreturn]] void end_at_once(int signal);
   void reopen_log();
 
@@ -107,7 +110,8 @@ Status Serving::open() {
   // With --pin, this thread and what it starts would all share the processor of the engine's thread.
   SOLI_ASSIGN_OR_RETURN(const cpu_set_t all, affinity_of(::pthread_self()));
   SOLI_ASSIGN_OR_RETURN(model_, ServeModel::open(options_));
-  if (options_.check) return {};
+  SOLI_RETURN_IF_ERROR(model_->check_keys(keys_));
+  if (options_.check) return check_place();
   if (!options_.no_access_log) {
     SOLI_ASSIGN_OR_RETURN(log_, serve::AccessLog::open(options_.access_log));
   }
@@ -115,6 +119,12 @@ Status Serving::open() {
   SOLI_RETURN_IF_ERROR(set_affinity(::pthread_self(), all));
   SOLI_RETURN_IF_ERROR(listen());
   return set_affinity(::pthread_self(), engine_place);
+}
+
+/// What can be known of it without binding an address or making a file.
+Status Serving::check_place() const {
+  SOLI_RETURN_IF_ERROR(serve::check_host(options_.host));
+  return options_.access_log.empty() ? Status() : serve::AccessLog::check(options_.access_log);
 }
 
 Status Serving::listen() {
@@ -176,13 +186,22 @@ Result<int> Serving::drain() {
     is_idle = service_->wait_until_idle(kSignalGap);
   }
   const int64_t n_cut = service_->n_active();
+  cut_off();
   http_->stop();
   if (n_cut > 0) print_note("soli: {} requests were cut off\n", n_cut);
   return n_cut > 0 ? kExitError : kExitDone;
 }
 
+/// Streams end with an error, and who waits for an answer gets one; who does not read it in time goes
+/// without.
+void Serving::cut_off() {
+  http_->cut_off();
+  service_->wait_until_idle(kFarewellTime);
+}
+
 /// A step may take long, and the weights may yet be read: nobody waits for them.
 void Serving::end_at_once(int signal) {
+  cut_off();
   http_->stop();
   log_.reset();
   if (const Status written = model_->finish_trace(); !written) print_error(written.error());

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/utf8.h"
 #include "cli/chat_inputs.h"
 #include "cli/text_input.h"
 #include "format/conversation.h"
@@ -13,7 +14,19 @@ namespace soli::cli {
 namespace {
 
 /// Of "models/demo-q8_0.gguf": "demo-q8_0".
-std::string name_of_file(const std::string& path) { return std::filesystem::path(path).stem().string(); }
+std::string name_of_file(const std::string& path) {
+  return printable(std::filesystem::path(path).stem().string(), kMaxModelIdBytes);
+}
+
+Status check_experts(const std::string& option, int64_t n, const ModelSpec& spec) {
+  if (n > 0 && !spec.is_moe())
+    return fail(ErrorKind::kInvalidArgument, "{} {}: this is a dense model", option, n);
+  if (n > spec.router.n_reachable()) {
+    return fail(ErrorKind::kInvalidArgument, "{} {}: a token can choose among {} of the {} experts per layer",
+                option, n, spec.router.n_reachable(), spec.router.n_experts);
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -24,14 +37,7 @@ Result<std::unique_ptr<ServeModel>> ServeModel::open(const ServeOptions& options
   SOLI_ASSIGN_OR_RETURN(model->session_, Session::open(model_options));
   const Session& session = *model->session_;
   const ModelSpec& spec = session.spec();
-  if (options.max_experts_per_token > 0 && !spec.is_moe())
-    return fail(ErrorKind::kInvalidArgument, "--max-experts-per-token {}: this is a dense model",
-                options.max_experts_per_token);
-  if (options.max_experts_per_token > spec.router.n_reachable()) {
-    return fail(ErrorKind::kInvalidArgument,
-                "--max-experts-per-token {}: a token can choose among {} of the {} experts per layer",
-                options.max_experts_per_token, spec.router.n_reachable(), spec.router.n_experts);
-  }
+  SOLI_RETURN_IF_ERROR(check_experts("--max-experts-per-token", options.max_experts_per_token, spec));
   SOLI_ASSIGN_OR_RETURN(const Tokenizer* const tokenizer, model->session_->tokenizer());
   SOLI_RETURN_IF_ERROR(model->open_template(*tokenizer));
   model->parameters_ = count_parameters(session.file());
@@ -55,6 +61,14 @@ Result<std::unique_ptr<ServeModel>> ServeModel::open(const ServeOptions& options
   served.policy = session.policy();
   served.allow_policy = options.allow_policy;
   return model;
+}
+
+Status ServeModel::check_keys(const serve::ApiKeys& keys) const {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const std::string option = fmt::format("API key {} ('{}'): max-experts-per-token", i + 1, keys[i].name);
+    SOLI_RETURN_IF_ERROR(check_experts(option, keys[i].max_experts_per_token, session_->spec()));
+  }
+  return {};
 }
 
 Status ServeModel::open_template(const Tokenizer& tokenizer) {
@@ -110,7 +124,10 @@ Status ServeModel::start(std::function<void(double)> on_progress) {
 }
 
 serve::ModelBackend ServeModel::backend() {
-  return {.engine = &session_->engine(), .model = &served_, .figures = [this] { return figures(); }};
+  return {.engine = &session_->engine(),
+          .model = &served_,
+          .figures = [this] { return figures(); },
+          .path = options_.model.path};
 }
 
 void ServeModel::stop() {

@@ -9,6 +9,7 @@
 #include "cli/session.h"
 #include "format/chat_template.h"
 #include "model/parameters.h"
+#include "serve/api_keys.h"
 #include "serve/engine_host.h"
 #include "serve/expert_figures.h"
 #include "serve/generation.h"
@@ -22,6 +23,9 @@ class ServeModel {
   /// Reads the head of the file, the vocabulary and the chat template; no weights. Fails where one of them
   /// cannot be used.
   static Result<std::unique_ptr<ServeModel>> open(const ServeOptions& options);
+
+  /// Fails where a key may ask for more experts than the model has.
+  Status check_keys(const serve::ApiKeys& keys) const;
 
   const openai::ServedModel& served() const { return served_; }
   const std::string& id() const { return served_.id; }

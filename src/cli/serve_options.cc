@@ -1,9 +1,12 @@
 #include "cli/serve_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <limits>
 
+#include "base/utf8.h"
 #include "cli/flags.h"
+#include "serve/http_rules.h"
 
 namespace soli::cli {
 namespace {
@@ -16,10 +19,28 @@ std::chrono::milliseconds ms(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
+/// A name within an answer, a log line and a label of a metric.
+bool is_model_id(const std::string& text) {
+  const bool has_controls =
+      std::any_of(text.begin(), text.end(), [](char c) { return (c >= 0 && c < ' ') || c == 0x7f; });
+  return !text.empty() && text.size() <= kMaxModelIdBytes && is_valid_utf8(text) && !has_controls;
+}
+
 void add_address_options(CLI::App& app, ServeOptions& options) {
-  app.add_option("--host", options.host, "Address or name to listen on; ::1 and so on for IPv6")
+  const auto set_host = [&options](const std::string& text) {
+    if (!serve::is_host(text)) {
+      throw CLI::ValidationError(
+          "--host",
+          fmt::format("'{}' is no address or name; such are 127.0.0.1, ::1 and localhost, and for all "
+                      "addresses 0.0.0.0 and ::",
+                      printable(text)));
+    }
+    options.host = text;
+  };
+  app.add_option_function<std::string>("--host", set_host,
+                                       "Address or name to listen on; ::1 and so on for IPv6")
       ->type_name("HOST")
-      ->capture_default_str();
+      ->default_str(options.host);
   add_integer(app, "--port", options.port, {0, 65'535},
               "Port to listen on; 0: one that is free, which is printed");
   app.add_option(
@@ -39,8 +60,16 @@ void add_address_options(CLI::App& app, ServeOptions& options) {
 }
 
 void add_model_serving_options(CLI::App& app, ServeOptions& options) {
-  app.add_option("--model-id", options.model_id,
-                 "Name of the model in requests and answers; default: of the file")
+  const auto set_id = [&options](const std::string& text) {
+    if (!is_model_id(text)) {
+      throw CLI::ValidationError(
+          "--model-id", fmt::format("'{}' is no name: 1 to {} bytes of UTF-8 without control characters",
+                                    printable(text), kMaxModelIdBytes));
+    }
+    options.model_id = text;
+  };
+  app.add_option_function<std::string>("--model-id", set_id,
+                                       "Name of the model in requests and answers; default: of the file")
       ->type_name("NAME");
   CLI::Option* const none = app.add_flag("--no-template", options.no_template, "Take no chats");
   add_path(app, "--template", options.template_file, "A chat template in a file, instead of the model's own")

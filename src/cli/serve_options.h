@@ -16,6 +16,8 @@ class App;
 
 namespace soli::cli {
 
+inline constexpr size_t kMaxModelIdBytes = 256;
+
 /// What `soli serve` lets people choose. Each has a flag, and the flag's long name is a key of the file.
 struct ServeOptions {
   ModelOptions model;

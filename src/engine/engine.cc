@@ -242,9 +242,9 @@ void Engine::find_outcomes(const Plan& plan, const StepOutput& output) {
 bool Engine::find_failure(int64_t batch_row, const BatchRow& row, Scheduler::Outcome& outcome) const {
   if (workspace_.row_failed[static_cast<size_t>(batch_row)] == 0) return false;
   outcome.finish = FinishReason::kFailed;
+  // Clients of a server read this: no path, and no number that means something here only.
   outcome.error = Error{ErrorKind::kMalformed,
-                        fmt::format("{}: the model's values at position {} are not finite (request {})",
-                                    model_.file().gguf().path(), row.position, row.request)};
+                        fmt::format("the model's values at position {} are not finite", row.position)};
   return true;
 }
 

@@ -28,8 +28,8 @@ namespace soli {
 struct EngineOptions {
   int64_t context_length = 0;         // positions per sequence; 0: the model's own
   int64_t max_sequences = 8;          // that share a step; those whose clients have yet to read not counted
-  int64_t max_queued = 256;           // requests that wait
-  int64_t max_queued_per_tenant = 0;  // 0: as many as may wait at all
+  int64_t max_queued = 256;           // requests that wait, beside those for which a place is free
+  int64_t max_queued_per_tenant = 0;  // the same of one tenant; 0: as many as may wait at all
   int64_t chunk_rows = 512;           // rows of a step, prefill and decode together
   int64_t max_logit_rows = 128;
   int64_t max_experts_per_token = 0;  // that a request may ask for; 0: the model's k
@@ -70,9 +70,10 @@ class Engine {
                                                 const EngineOptions& options);
 
   /// Queues a request. Fails with kInvalidArgument (a bad token, sampling parameter or policy; a prompt that
-  /// is empty or longer than the context, with both counts) or kLimit (the queue is full).
+  /// is empty or longer than the context, with both counts) or kLimit (no place is free, and the queue full).
   Result<std::shared_ptr<Stream>> submit(Request request);
-  /// The same for some requests of one tenant: all, or none.
+  /// The same for some requests of one tenant: all, or none. More than can ever run and wait at once are
+  /// kInvalidArgument.
   Result<std::vector<std::shared_ptr<Stream>>> submit_all(std::span<const Request> requests);
 
   /// Runs one step. False when there was nothing to do: no request waits, runs, or all that run are paused.

@@ -39,25 +39,47 @@ Status Scheduler::enqueue(std::vector<QueuedRequest> requests) {
   const auto n = static_cast<int64_t>(requests.size());
   const EngineTime now = clock_();
   const std::lock_guard lock(queue_mutex_);
-  const bool is_full = queue_.size() + n > limits_.max_queued;
-  const int64_t most_of_one = limits_.max_queued_per_tenant;
-  const bool is_refused = is_full || (most_of_one > 0 && queue_.size_of(tenant) + n > most_of_one);
+  const Status room = check_room(tenant, n);
   meter_.update([&](EngineCounters& counters) {
-    counters.n_refused += is_refused ? n : 0;
-    counters.n_submitted += is_refused ? 0 : n;
-    counters.n_waiting += is_refused ? 0 : n;
+    counters.n_refused += !room && room.error().kind == ErrorKind::kLimit ? n : 0;
+    counters.n_submitted += room ? n : 0;
+    counters.n_waiting += room ? n : 0;
   });
-  if (is_full)
-    return fail(ErrorKind::kLimit, "the queue is full: {} requests wait, {} may", queue_.size(),
-                limits_.max_queued);
-  if (is_refused)
-    return fail(ErrorKind::kLimit, "{} of your requests wait already, {} may", queue_.size_of(tenant),
-                most_of_one);
+  SOLI_RETURN_IF_ERROR(room);
   for (QueuedRequest& queued : requests) {
     queued.submitted = now;
     queue_.push(std::move(queued));
   }
   return {};
+}
+
+/// Those that wait for a place that is free are as good as admitted, and take no room from others.
+Status Scheduler::check_room(uint32_t tenant, int64_t n) const {
+  const int64_t of_tenant = queue_.size_of(tenant);
+  const int64_t of_others = queue_.size() - of_tenant;
+  const int64_t per_tenant = limits_.max_queued_per_tenant;
+  const int64_t may_wait = per_tenant == 0 ? limits_.max_queued : std::min(per_tenant, limits_.max_queued);
+  if (n > limits_.max_sequences + may_wait) {
+    return fail(ErrorKind::kInvalidArgument,
+                "{} texts at once are more than there is ever room for: {} may run and {} wait", n,
+                limits_.max_sequences, may_wait);
+  }
+  const int64_t n_free = std::max<int64_t>(n_places() - n_running_, 0);
+  if (of_others + of_tenant + n > limits_.max_queued + n_free) {
+    return fail(ErrorKind::kLimit,
+                "the queue is full: {} requests run and {} wait; {} and {} may, and {} came", n_running_,
+                queue_.size(), limits_.max_sequences, limits_.max_queued, n);
+  }
+  if (per_tenant > 0 && of_tenant + n > per_tenant + std::max<int64_t>(n_free - of_others, 0)) {
+    return fail(ErrorKind::kLimit, "{} of your requests wait, {} may where no place is free, and {} came",
+                of_tenant, per_tenant, n);
+  }
+  return {};
+}
+
+/// Paused sequences cost no place, but some memory: no more of them than may wait in the queue.
+int64_t Scheduler::n_places() const {
+  return limits_.max_sequences + std::min(n_last_paused_, limits_.max_queued);
 }
 
 const Plan& Scheduler::plan() {
@@ -91,14 +113,10 @@ int64_t Scheduler::n_paused() const {
                        [](const auto& sequence) { return is_paused(*sequence); });
 }
 
-/// Paused sequences cost no place, but some memory: no more of them than may wait in the queue.
 void Scheduler::admit_queued() {
   const std::lock_guard lock(queue_mutex_);
-  const auto has_place = [&] {
-    const auto n = static_cast<int64_t>(running_.size());
-    return n < limits_.max_sequences + std::min(n_paused(), limits_.max_queued);
-  };
-  while (has_place()) {
+  n_last_paused_ = n_paused();
+  while (n_running_ < n_places()) {
     const QueuedRequest* const next = choose_next();
     if (next == nullptr || !has_room_for(next->request)) return;
     QueuedRequest admitted = queue_.pop(next->id);
@@ -106,6 +124,7 @@ void Scheduler::admit_queued() {
                                                   std::move(admitted.stream), pool_));
     running_.back()->profile = std::move(admitted.profile);
     running_.back()->summary.submitted = admitted.submitted;
+    ++n_running_;
     meter_.update([](EngineCounters& counters) {
       --counters.n_waiting;
       ++counters.n_running;
@@ -378,6 +397,7 @@ void Scheduler::finish(Sequence& sequence, FinishReason reason, std::optional<Er
   {
     const std::lock_guard lock(queue_mutex_);
     queue_.leave(sequence.request.tenant, sequence.n_unread());
+    --n_running_;
   }
   meter_.update([&](EngineCounters& counters) {
     --counters.n_running;

@@ -20,8 +20,8 @@ namespace soli {
 
 struct SchedulerLimits {
   int64_t max_sequences = 0;          // that share a step
-  int64_t max_queued = 0;             // requests that wait
-  int64_t max_queued_per_tenant = 0;  // 0: as many as may wait at all
+  int64_t max_queued = 0;             // requests that wait, beside those for which a place is free
+  int64_t max_queued_per_tenant = 0;  // the same of one tenant; 0: as many as may wait at all
   int64_t chunk_rows = 0;             // rows of a step
   int64_t max_logit_rows = 0;         // rows of a step that want logits
   double max_slowdown = 0;            // see PrefillPace
@@ -54,8 +54,8 @@ class Scheduler {
             const TokenExperts* token_experts);
   ~Scheduler();
 
-  /// Requests of one tenant: all, or none. Fails with kLimit when they do not fit into the queue, for all
-  /// tenants or for this one.
+  /// Requests of one tenant: all, or none. Fails with kLimit when neither free places nor the queue, for all
+  /// tenants or for this one, have room for them now, and with kInvalidArgument when they never will.
   Status enqueue(std::vector<QueuedRequest> requests);
 
   /// The next plan() ends all requests with lower ids.
@@ -90,6 +90,8 @@ class Scheduler {
   void change_control(bool has_control);
 
  private:
+  Status check_room(uint32_t tenant, int64_t n) const;
+  int64_t n_places() const;
   void admit_queued();
   const QueuedRequest* choose_next();
   bool has_room_for(const Request& request);
@@ -124,6 +126,8 @@ class Scheduler {
   std::atomic<RequestId> cancel_before_{0};
   mutable std::mutex queue_mutex_;
   RequestQueue queue_;
+  int64_t n_running_ = 0;      // for those who enqueue
+  int64_t n_last_paused_ = 0;  // of those, when requests were last admitted
   PrefixSharing sharing_;
   PrefillPace pace_;
   std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission

@@ -1,6 +1,7 @@
 #include "serve/access_log.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,9 +11,13 @@
 namespace soli::serve {
 namespace {
 
+tl::unexpected<Error> refused(const std::string& path, int error) {
+  return fail(ErrorKind::kIo, "--access-log {}: {}", path, std::strerror(error));
+}
+
 Result<int> open_file(const std::string& path) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
-  if (file < 0) return fail(ErrorKind::kIo, "--access-log {}: {}", path, std::strerror(errno));
+  if (file < 0) return refused(path, errno);
   return file;
 }
 
@@ -24,6 +29,20 @@ Result<std::unique_ptr<AccessLog>> AccessLog::open(std::string path) {
     SOLI_ASSIGN_OR_RETURN(file, open_file(path));
   }
   return std::unique_ptr<AccessLog>(new AccessLog(std::move(path), file));
+}
+
+Status AccessLog::check(const std::string& path) {
+  struct stat there = {};
+  if (::stat(path.c_str(), &there) == 0) {
+    if (S_ISDIR(there.st_mode)) return refused(path, EISDIR);
+    if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) return refused(path, errno);
+    return {};
+  }
+  if (errno != ENOENT) return refused(path, errno);
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) return refused(path, errno);
+  return slash + 1 == path.size() ? Status(refused(path, EISDIR)) : Status();
 }
 
 AccessLog::AccessLog(std::string path, int file)

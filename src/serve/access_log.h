@@ -21,6 +21,8 @@ class AccessLog {
 
   /// `path` "": standard error. A file is made where there is none, and appended to. Fails with kIo.
   static Result<std::unique_ptr<AccessLog>> open(std::string path);
+  /// Whether open() would succeed, as far as that can be known without making the file.
+  static Status check(const std::string& path);
   AccessLog(const AccessLog&) = delete;
   AccessLog& operator=(const AccessLog&) = delete;
   /// Writes what waits.

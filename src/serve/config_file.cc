@@ -27,12 +27,14 @@ std::optional<std::string> text_of(const toml::node& node) {
 }
 
 Result<Setting> read_setting(const std::string& key, const toml::node& node, const std::string& path) {
-  Setting setting{key, {}, line_of(node)};
+  Setting setting{.key = key, .values = {}, .line = line_of(node), .is_text = node.is_string()};
   const auto refuse = [&] {
     return wrong(path, setting.line,
                  fmt::format("'{}': a text, a number, true, false, or a list of these", printable(key)));
   };
   if (const toml::array* list = node.as_array()) {
+    setting.is_text =
+        std::all_of(list->begin(), list->end(), [](const auto& item) { return item.is_string(); });
     for (const toml::node& item : *list) {
       std::optional<std::string> text = text_of(item);
       if (!text) return refuse();

@@ -15,6 +15,7 @@ struct Setting {
   std::string key;
   std::vector<std::string> values;  // as on a command line; more than one from a list
   int64_t line = 0;
+  bool is_text = false;  // and no number or truth; of a list: all of it
 };
 
 struct ConfigFile {

@@ -34,7 +34,8 @@ Outcome outcome_of(FinishReason reason) {
 
 Generation::Generation(const ModelBackend& backend, openai::TextJob job, const std::string& id,
                        Metrics& metrics, std::shared_ptr<RequestContext> context)
-    : job_(std::move(job)),
+    : model_path_(backend.path),
+      job_(std::move(job)),
       answer_(*backend.model, job_, id, seconds_since_1970()),
       metrics_(metrics),
       context_(std::move(context)) {}
@@ -83,8 +84,10 @@ bool Generation::advance(std::vector<std::string>& payloads) {
 
 void Generation::take(size_t index, StreamEvent event, std::vector<std::string>& payloads) {
   Choice& choice = choices_[index];
+  count_prompt(index, event);
   if (event.kind == StreamEvent::Kind::kFinished) {
     choice.finished = true;
+    if (event.error) context_->failure = failure_text(model_path_, *choice.stream, *event.error);
     count(index, event.summary, choice.stopped ? Outcome::kStop : outcome_of(event.reason));
   }
   const int64_t n_before = answer_.n_generated(index);
@@ -94,6 +97,15 @@ void Generation::take(size_t index, StreamEvent event, std::vector<std::string>&
     choice.stopped = true;
     choice.stream->close();
   }
+}
+
+/// As in the usage: once, whatever the number of its choices, when the first of them begins. One that ends
+/// before, since it fails or the server ends, has no part in any usage.
+void Generation::count_prompt(size_t index, const StreamEvent& event) {
+  if (std::exchange(choices_[index].has_begun, true) || index % static_cast<size_t>(job_.n) != 0) return;
+  const bool fails = event.kind == StreamEvent::Kind::kFinished &&
+                     (event.reason == FinishReason::kFailed || event.reason == FinishReason::kCancelled);
+  if (!fails) metrics_.count_prompt(static_cast<int64_t>(job_.requests[index].prompt.size()));
 }
 
 /// As in the usage: tokens that the engine drew after the end of a text are none of it, and a prompt is one
@@ -106,6 +118,8 @@ void Generation::count(size_t index, RequestSummary summary, Outcome outcome) {
 }
 
 namespace {
+
+std::string as_event(const std::string& payload) { return "data: " + payload + "\n\n"; }
 
 /// Events as text/event-stream: "data: PAYLOAD", a blank line.
 class EventStream final : public BodySource {
@@ -125,9 +139,11 @@ class EventStream final : public BodySource {
       payloads.emplace_back("[DONE]");
     }
     Piece piece{.bytes = {}, .is_last = is_last};
-    for (const std::string& payload : payloads) piece.bytes += "data: " + payload + "\n\n";
+    for (const std::string& payload : payloads) piece.bytes += as_event(payload);
     return piece;
   }
+
+  std::string last_words() override { return as_event(openai::error_body(openai::ending_error())); }
 
  private:
   const std::unique_ptr<Generation> generation_;
@@ -176,6 +192,11 @@ class Collector : public std::enable_shared_from_this<Collector> {
 };
 
 }  // namespace
+
+std::string failure_text(const std::string& model_path, const Stream& stream, const Error& error) {
+  const std::string text = in_context(model_path, error).value().message;
+  return fmt::format("{} (request {} of the engine)", text, stream.id());
+}
 
 HttpResponse stream_answer(std::unique_ptr<Generation> generation) {
   HttpResponse response;

@@ -23,6 +23,7 @@ struct ModelBackend {
   Engine* engine = nullptr;
   const openai::ServedModel* model = nullptr;
   std::function<ModelFigures()> figures;  // any thread
+  std::string path = {};                  // of the model's file, for the log
 };
 
 /// All choices of one request for text, as they are made. One thread at a time. When it goes, what still runs
@@ -53,19 +54,25 @@ class Generation {
     std::shared_ptr<Stream> stream;
     bool stopped = false;   // its text has ended before its stream
     bool finished = false;  // and counted
+    bool has_begun = false;
   };
 
   Generation(const ModelBackend& backend, openai::TextJob job, const std::string& id, Metrics& metrics,
              std::shared_ptr<RequestContext> context);
   void take(size_t choice, StreamEvent event, std::vector<std::string>& payloads);
   void count(size_t choice, RequestSummary summary, Outcome outcome);
+  void count_prompt(size_t choice, const StreamEvent& event);
 
+  const std::string model_path_;
   const openai::TextJob job_;
   openai::Answer answer_;
   Metrics& metrics_;
   const std::shared_ptr<RequestContext> context_;
   std::vector<Choice> choices_;
 };
+
+/// What the log says of a request of the engine that has failed; clients are told less.
+std::string failure_text(const std::string& model_path, const Stream& stream, const Error& error);
 
 /// Answers with a stream of server-sent events.
 HttpResponse stream_answer(std::unique_ptr<Generation> generation);

@@ -56,6 +56,10 @@ class BodySource {
   /// The next piece, or nothing while there is none. Not called before the last one is written, so that a
   /// client that does not read stops what feeds the source.
   virtual std::optional<Piece> next() = 0;
+
+  /// What a client is told where the server ends before the body does, as the end of it; "": nothing, and the
+  /// body stays without an end. Called at most once, and next() no more.
+  virtual std::string last_words() { return {}; }
 };
 
 struct HttpResponse {
@@ -95,6 +99,7 @@ struct HttpRecord {
   double seconds = 0;     // from the first byte of the head
   double write_seconds = 0;
   bool abandoned = false;  // the client left, or did not read
+  bool cut_off = false;    // the server ended before the answer did
   std::shared_ptr<HttpContext> context = {};
 };
 
@@ -109,6 +114,8 @@ class HttpHandler {
   virtual void on_request(HttpRequest request, std::shared_ptr<Responder> responder) = 0;
   /// The answer to what never becomes a request: a head that breaks the rules, a limit, a timeout.
   virtual HttpResponse refusal(int status, const std::string& message) = 0;
+  /// The answer to a request that was taken, where the server ends before there is another.
+  virtual HttpResponse farewell() = 0;
   virtual void on_done(const HttpRecord& record) = 0;
 };
 

@@ -173,6 +173,7 @@ void Connection::end_record() {
   record_.seconds = seconds_of(Clock::now() - began_);
   record_.write_seconds = seconds_of(writing_);
   record_.abandoned = record_.abandoned || left_;
+  record_.cut_off = record_.cut_off || (closed_ && !record_.abandoned);
   shared_->handler.on_done(record_);
   record_.context.reset();
 }
@@ -293,7 +294,7 @@ asio::awaitable<std::optional<HttpResponse>> Connection::wait_for_answer(HttpReq
   const Clock::time_point until = Clock::now() + shared_->limits.request_time;
   shared_->handler.on_request(std::move(request), make_responder(slot));
   std::optional<HttpResponse> response = slot->take();
-  while (!response && !left_ && !closed_ && Clock::now() < until) {
+  while (!response && !left_ && !closed_ && !shared_->cutting && Clock::now() < until) {
     co_await wait_for_wake(until);
     response = slot->take();
   }
@@ -301,11 +302,12 @@ asio::awaitable<std::optional<HttpResponse>> Connection::wait_for_answer(HttpReq
     co_return shared_->handler.refusal(500, "the request was dropped");
   if (response) co_return response;
   slot->abandon();
-  if (left_ || closed_) {
-    record_.abandoned = true;
-    co_return std::nullopt;
-  }
+  if (left_ || closed_) co_return std::nullopt;
   keeps_alive_ = false;
+  if (shared_->cutting) {
+    record_.cut_off = true;
+    co_return shared_->handler.farewell();
+  }
   co_return shared_->handler.refusal(504, "the request took longer than this server allows");
 }
 
@@ -337,7 +339,7 @@ asio::awaitable<bool> Connection::write_answer(HttpResponse response) {
   response.source.reset();
   stop_watching();
   if (!written) {
-    record_.abandoned = true;
+    record_.abandoned = left_ || !(closed_ || record_.cut_off);
     co_return false;
   }
   lingers_ = !keeps_alive_;
@@ -348,6 +350,7 @@ asio::awaitable<bool> Connection::write_source(BodySource& source, bool chunked,
                                                const std::string& keep_alive_bytes) {
   bool is_last = false;
   while (!is_last) {
+    if (shared_->cutting) co_return co_await write_last_words(source, chunked);
     std::string bytes;
     while (!is_last && bytes.size() < kWriteBytes) {
       std::optional<BodySource::Piece> piece = source.next();
@@ -368,6 +371,15 @@ asio::awaitable<bool> Connection::write_source(BodySource& source, bool chunked,
     if (!written || left_) co_return false;
   }
   co_return true;
+}
+
+asio::awaitable<bool> Connection::write_last_words(BodySource& source, bool chunked) {
+  record_.cut_off = true;
+  keeps_alive_ = false;
+  std::string bytes = source.last_words();
+  if (bytes.empty()) co_return false;
+  if (chunked) bytes = as_chunk(bytes) + std::string(kLastChunk);
+  co_return co_await write(std::move(bytes));
 }
 
 /// A client has write_time to take some of it, then again.

@@ -39,6 +39,7 @@ struct HttpShared {
   const HostPolicy hosts;
   HttpHandler& handler;
   std::atomic<bool> draining = false;
+  std::atomic<bool> cutting = false;  // no answer goes on
   std::atomic<int64_t> connections = 0;
   std::atomic<int64_t> accepted = 0;
   std::atomic<int64_t> refused = 0;
@@ -80,6 +81,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<std::optional<HttpResponse>> wait_for_answer(HttpRequest request);
   Awaitable<bool> write_answer(HttpResponse response);
   Awaitable<bool> write_source(BodySource& source, bool chunked, const std::string& keep_alive_bytes);
+  Awaitable<bool> write_last_words(BodySource& source, bool chunked);
   Awaitable<bool> write(std::string bytes);
   Awaitable<bool> refuse(HttpRefusal refusal);
   Awaitable<void> linger();

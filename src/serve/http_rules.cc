@@ -81,6 +81,17 @@ const std::string* HttpRequest::find_header(std::string_view name) const {
   return nullptr;
 }
 
+bool is_host(const std::string& text) {
+  unsigned char bytes[16];
+  constexpr std::string_view kOfNames = "abcdefghijklmnopqrstuvwxyz0123456789-._";
+  if (text.empty() || text.size() > 255) return false;
+  if (text.find(':') != std::string::npos)  // a zone may follow: fe80::1%eth0
+    return ::inet_pton(AF_INET6, text.substr(0, text.find('%')).c_str(), bytes) == 1;
+  if (text.find_first_not_of("0123456789.") == std::string::npos)
+    return ::inet_pton(AF_INET, text.c_str(), bytes) == 1;
+  return lowered(text).find_first_not_of(kOfNames) == std::string::npos;
+}
+
 bool HostPolicy::allows(std::string_view authority) const {
   const std::optional<std::string> host = host_of(authority);
   if (!host) return false;

@@ -17,6 +17,10 @@ struct HttpRefusal {
   std::string message;
 };
 
+/// Whether that is written as an address or a name that a server could listen on. What only looks like an
+/// address ("999.1.1.1"), "" and "*" are neither.
+bool is_host(const std::string& text);
+
 /// Which names a request may call this server by. A page in a browser can make its own name point to a
 /// loopback address (DNS rebinding); the name that it then sends gives it away.
 struct HostPolicy {

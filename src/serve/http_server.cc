@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "serve/http_connection.h"
 
 namespace soli::serve {
@@ -39,6 +40,19 @@ void set_up(tcp::socket& socket) {
   socket.set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), ignored);
 }
 
+/// All addresses that a name has.
+Result<tcp::resolver::results_type> resolve(asio::io_context& context, const std::string& host,
+                                            int64_t port) {
+  constexpr const char* kAllowed = "a name or an address of this machine";
+  if (!is_host(host)) return fail(ErrorKind::kInvalidArgument, "--host '{}': {}", printable(host), kAllowed);
+  tcp::resolver resolver(context);
+  boost::system::error_code error;
+  auto found = resolver.resolve(host, std::to_string(port),
+                                tcp::resolver::passive | tcp::resolver::numeric_service, error);
+  if (error) return fail(ErrorKind::kIo, "--host {}: {}; {}", host, error.message(), kAllowed);
+  return found;
+}
+
 }  // namespace
 
 class HttpServer::Impl {
@@ -49,6 +63,7 @@ class HttpServer::Impl {
   Status bind();
   void start_threads();
   void drain();
+  void cut_off();
   void stop();
 
   const std::vector<std::string>& addresses() const { return addresses_; }
@@ -60,6 +75,7 @@ class HttpServer::Impl {
   asio::awaitable<void> accept_all(tcp::acceptor& acceptor);
   void admit(tcp::socket socket, const std::shared_ptr<IoThread>& io);
   void on_every_thread(const std::function<void(IoThread&)>& task);
+  void on_every_connection(void (Connection::*task)());
 
   const HttpServerOptions options_;
   HttpHandler& handler_;
@@ -79,14 +95,8 @@ Status HttpServer::Impl::bind() {
     ios_.push_back(std::make_shared<IoThread>());
     guards_.emplace_back(ios_.back()->context.get_executor());
   }
-  tcp::resolver resolver(ios_.front()->context);
-  boost::system::error_code error;
   port_ = options_.port;
-  const auto found = resolver.resolve(options_.host, std::to_string(options_.port),
-                                      tcp::resolver::passive | tcp::resolver::numeric_service, error);
-  if (error)
-    return fail(ErrorKind::kIo, "--host {}: {}; a name or an address of this machine", options_.host,
-                error.message());
+  SOLI_ASSIGN_OR_RETURN(const auto found, resolve(ios_.front()->context, options_.host, options_.port));
   HostPolicy policy;
   policy.names = options_.allowed_hosts;
   policy.any = options_.allowed_hosts.empty();
@@ -181,12 +191,22 @@ void HttpServer::Impl::on_every_thread(const std::function<void(IoThread&)>& tas
   for (std::future<void>& one : done) one.wait();
 }
 
+void HttpServer::Impl::on_every_connection(void (Connection::*task)()) {
+  on_every_thread([task](IoThread& io) {
+    const std::vector<Connection*> connections(io.connections.begin(), io.connections.end());
+    for (Connection* connection : connections) (connection->*task)();
+  });
+}
+
 void HttpServer::Impl::drain() {
   shared_->draining = true;
-  on_every_thread([](IoThread& io) {
-    const std::vector<Connection*> connections(io.connections.begin(), io.connections.end());
-    for (Connection* connection : connections) connection->close_if_idle();
-  });
+  on_every_connection(&Connection::close_if_idle);
+}
+
+void HttpServer::Impl::cut_off() {
+  shared_->draining = true;
+  shared_->cutting = true;
+  on_every_connection(&Connection::wake);
 }
 
 void HttpServer::Impl::stop() {
@@ -200,10 +220,7 @@ void HttpServer::Impl::stop() {
         for (tcp::acceptor& acceptor : acceptors_) acceptor.close(ignored);
       }
     });
-    on_every_thread([](IoThread& io) {
-      const std::vector<Connection*> connections(io.connections.begin(), io.connections.end());
-      for (Connection* connection : connections) connection->close();
-    });
+    on_every_connection(&Connection::close);
   }
   guards_.clear();
   for (std::thread& thread : threads_) thread.join();
@@ -232,9 +249,16 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOptions& o
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }
 
+Status check_host(const std::string& host) {
+  asio::io_context context;
+  const auto found = resolve(context, host, 0);
+  return found ? Status() : Status(tl::unexpected(found.error()));
+}
+
 const std::vector<std::string>& HttpServer::addresses() const { return impl_->addresses(); }
 int64_t HttpServer::port() const { return impl_->port(); }
 void HttpServer::drain() { impl_->drain(); }
+void HttpServer::cut_off() { impl_->cut_off(); }
 void HttpServer::stop() { impl_->stop(); }
 HttpCounters HttpServer::counters() const { return impl_->counters(); }
 

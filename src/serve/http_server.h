@@ -18,6 +18,9 @@ struct HttpServerOptions {
   std::vector<std::string> allowed_hosts = {};  // further names that requests may use; see HostPolicy
 };
 
+/// Fails with kIo where no address has that name. Binds nothing.
+Status check_host(const std::string& host);
+
 /// What the transport has counted. Connections that are open now, and totals.
 struct HttpCounters {
   int64_t connections = 0;
@@ -47,7 +50,10 @@ class HttpServer {
   /// Closes connections that wait for a request; the others close after their answer. New connections are
   /// still answered, one request each, by what the handler says.
   void drain();
-  /// Cuts everything off and ends the threads. Sources are destroyed, abandoned requests hear of it.
+  /// Ends the answers that are under way: a source says its last words, who waits for an answer gets the
+  /// handler's farewell(). What a client does not read stays unsaid when stop() is called.
+  void cut_off();
+  /// Closes everything and ends the threads. Sources are destroyed, abandoned requests hear of it.
   void stop();
 
   HttpCounters counters() const;

@@ -88,11 +88,11 @@ void add_engine(Page& page, const ModelFigures& model) {
   page.counter("soli_requests_refused_total", "Requests for which the queue was full.", engine.n_refused);
   page.counter("soli_num_preemptions_total", "Times that a sequence lost its KV pages to others.",
                engine.n_preempted);
-  page.counter("soli_prompt_tokens_total", "Tokens of prompts.", engine.prompt_tokens);
   page.counter("soli_prefix_cache_queries_total",
-               "Tokens of prompts that were looked for in the prefix cache.", engine.prompt_tokens);
-  page.counter("soli_prefix_cache_hits_total", "Tokens of prompts that the prefix cache had.",
-               engine.cached_prompt_tokens);
+               "Tokens of prompts that were looked for in the prefix cache, for each choice.",
+               engine.prompt_tokens);
+  page.counter("soli_prefix_cache_hits_total",
+               "Tokens of prompts that the prefix cache had, for each choice.", engine.cached_prompt_tokens);
   page.counter("soli_prefix_cache_evictions_total", "KV pages that left the prefix cache.",
                engine.prefix_cache_evictions);
   page.counter("soli_engine_steps_total", "Steps of the engine; rows per step are the size of its batches.",
@@ -167,6 +167,7 @@ class Metrics::Impl {
   mutable prometheus::Registry registry;
   prometheus::Family<prometheus::Counter>* answers;
   std::array<prometheus::Counter*, kOutcomes> outcomes;
+  prometheus::Counter* prompt_tokens_total;
   prometheus::Counter* generation_tokens;
   prometheus::Histogram* first_token;
   prometheus::Histogram* per_token;
@@ -196,6 +197,11 @@ Metrics::Impl::Impl(const std::string& id) : model_id(id) {
   for (size_t i = 0; i < kOutcomes; ++i) {
     outcomes[i] = &ended.Add({{"model_name", id}, {"finished_reason", name_of(static_cast<Outcome>(i))}});
   }
+  prompt_tokens_total = &prometheus::BuildCounter()
+                             .Name("soli_prompt_tokens_total")
+                             .Help("Tokens of prompts that answers were begun for, as in their usage.")
+                             .Register(registry)
+                             .Add({{"model_name", id}});
   generation_tokens = &prometheus::BuildCounter()
                            .Name("soli_generation_tokens_total")
                            .Help("Generated tokens that became part of an answer.")
@@ -240,6 +246,10 @@ void Metrics::count_choice(const RequestSummary& summary, Outcome outcome) {
     impl_->per_token->Observe(seconds_between(first, summary.finished) /
                               static_cast<double>(summary.n_generated - 1));
   }
+}
+
+void Metrics::count_prompt(int64_t n_tokens) {
+  impl_->prompt_tokens_total->Increment(static_cast<double>(n_tokens));
 }
 
 void Metrics::count_tokens(int64_t n) {

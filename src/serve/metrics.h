@@ -45,6 +45,8 @@ class Metrics {
   void count_answer(RouteId route, int status);
   /// One choice has ended.
   void count_choice(const RequestSummary& summary, Outcome outcome);
+  /// A prompt of an answer, which counts once whatever the number of its choices.
+  void count_prompt(int64_t n_tokens);
   /// Generated tokens that became part of an answer.
   void count_tokens(int64_t n);
   /// A request for text or embeddings was answered to its end.

@@ -74,6 +74,7 @@ std::string access_line(const HttpRecord& record, const RequestContext* context)
                {"ms", ms(record.seconds)},
                {"write_ms", ms(record.write_seconds)}};
   if (record.abandoned) line["client_left"] = true;
+  if (record.cut_off) line["cut_off"] = true;
   if (context != nullptr && !context->key_name.empty()) line["key"] = context->key_name;
   if (context != nullptr && context->use.outcome) {
     const RequestUse& use = context->use;
@@ -86,7 +87,12 @@ std::string access_line(const HttpRecord& record, const RequestContext* context)
     line["decode_ms"] = ms(use.decode_seconds);
     if (use.n_preempted > 0) line["preempted"] = use.n_preempted;
   }
+  if (context != nullptr && !context->failure.empty()) line["error"] = context->failure;
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string failure_line(const HttpRecord& record, const RequestContext& context) {
+  return fmt::format("request {} failed: {}", record.id, context.failure);
 }
 
 std::string slow_line(const HttpRecord& record, const RequestContext* context) {

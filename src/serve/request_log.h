@@ -54,10 +54,14 @@ class RequestContext final : public HttpContext {
   bool allows_origin = false;  // CORS: the answer may be read by the page that asks
   bool is_work = false;        // counts while the server drains
   RequestUse use;
+  std::string failure;  // of the engine, in more words than the client is told; "": none
 };
 
 /// One line of JSON for the access log: no text of any prompt or answer, no key.
 std::string access_line(const HttpRecord& record, const RequestContext* context);
+
+/// "request req-1 failed: ...", for people.
+std::string failure_line(const HttpRecord& record, const RequestContext& context);
 
 /// "chat 12.3 s: waiting 0.1, prefill 8.0, decode 4.1, writing 0.1, ...", for people.
 std::string slow_line(const HttpRecord& record, const RequestContext* context);

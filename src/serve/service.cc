@@ -74,7 +74,7 @@ Service::Service(ServiceOptions options, AccessLog* log)
       metrics_(options_.model_id),
       workers_(options_.n_workers, options_.max_tasks) {
   // Opening standard error does not fail.
-  if (options_.slow_request_seconds > 0) notes_ = AccessLog::open("").value();
+  if (options_.slow_request_seconds > 0 || log_ == nullptr) notes_ = AccessLog::open("").value();
 }
 
 void Service::set_backend(ModelBackend backend) {
@@ -321,15 +321,19 @@ void Service::run_on_workers(std::function<void()> task) {
 }
 
 HttpResponse Service::refusal(int status, const std::string& message) {
-  return error_response(plain_error(status, "", message));
+  return error_response(plain_error(status, status == 413 ? "body_too_large" : "", message));
 }
+
+HttpResponse Service::farewell() { return error_response(openai::ending_error()); }
 
 void Service::on_done(const HttpRecord& record) {
   const auto* const context = static_cast<const RequestContext*>(record.context.get());
   metrics_.count_answer(context == nullptr ? RouteId::kOther : context->route, record.status);
   if (context != nullptr && context->use.outcome) metrics_.observe_request(record.seconds);
   if (log_ != nullptr) log_->write(access_line(record, context));
-  if (notes_ != nullptr && record.seconds > options_.slow_request_seconds)
+  if (log_ == nullptr && context != nullptr && !context->failure.empty())
+    notes_->write("soli: " + failure_line(record, *context));
+  if (options_.slow_request_seconds > 0 && record.seconds > options_.slow_request_seconds)
     notes_->write("soli: " + slow_line(record, context));
   if (context == nullptr || !context->is_work) return;
   const std::lock_guard lock(active_mutex_);

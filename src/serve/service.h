@@ -30,7 +30,7 @@ struct ServiceOptions {
 /// Until there is a model, what needs one gets 503.
 class Service final : public HttpHandler {
  public:
-  /// `log` is borrowed; null: no access log.
+  /// `log` is borrowed; null: no access log, and failures are told of on standard error.
   Service(ServiceOptions options, AccessLog* log);
   ~Service() override { stop(); }
 
@@ -52,6 +52,7 @@ class Service final : public HttpHandler {
   std::optional<HttpResponse> on_head(HttpRequest& request) override;
   void on_request(HttpRequest request, std::shared_ptr<Responder> responder) override;
   HttpResponse refusal(int status, const std::string& message) override;
+  HttpResponse farewell() override;
   void on_done(const HttpRecord& record) override;
 
  private:

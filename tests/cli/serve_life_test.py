@@ -88,6 +88,11 @@ class ConfigTest(LifeTest):
             ('kv = "f8"\n', 1, "--kv", "f32,f16"),
             ("host = { a = 1 }\n", 1, "'host'"),
             ("port = \n", 1),
+            ("model-id = 5\n", 1, "'model-id' is 5; a text is allowed"),
+            ('model-id = ""\n', 1, "--model-id: '' is no name"),
+            ('host = ""\n', 1, "--host: '' is no address or name"),
+            ("host = true\n", 1, "'host' is true; a text is allowed"),
+            ('allowed-host = ["a", 1]\n', 1, "'allowed-host' is a list of other things too; texts are allowed"),
             ("api-key = 1\n", 1, "[[api-key]]"),
             ('[[api-key]]\nkey = "12345678"\nnam = "x"\n', 3, "'nam' is not known"),
             ('[[api-key]]\nname = "x"\n', 1, "there is no 'key'"),
@@ -104,8 +109,15 @@ class ConfigTest(LifeTest):
             ("max-body-bytes = 2048\nmax-bodies-bytes = 1024\n", "--max-bodies-bytes 1024 is less than"),
             ('cors-origin = "chat.example"\n', "--cors-origin 'chat.example' is no origin"),
             ("max-experts-per-token = 17\n", "--max-experts-per-token 17", "16 experts"),
+            (key + "max-experts-per-token = 99\n", "API key 1 ('key-1'): max-experts-per-token 99:", "16 experts"),
+            ('access-log = "/no/such/log"\n', "--access-log /no/such/log: No such file or directory"),
+            ('host = "no-such-host.invalid"\n', "--host no-such-host.invalid: "),
         ]:
-            self.check(self.check_config(text, DEMO), ERROR, *parts)
+            config = config_file(self.folder(), text)
+            self.check(soli("serve", DEMO, "--config", config, "--check"), ERROR, *parts)
+            self.check(soli("serve", DEMO, "--config", config, "--port", "0"), ERROR, *parts)
+        config = config_file(self.folder(), "model = 5\n")
+        self.check(soli("serve", "--config", config, "--check"), ERROR, "'model' is 5; a text is allowed")
         self.check(soli("serve", "--check"), ERROR, "no model")
         self.check(soli("serve", "/no/such.gguf", "--check"), ERROR, "/no/such.gguf")
         self.check(soli("serve", DEMO, "--config", "/no/such.toml"), ERROR, "/no/such.toml")
@@ -117,6 +129,18 @@ class ConfigTest(LifeTest):
     def test_the_command_line(self):
         for arguments in (["--port", "65536"], ["--parallel", "0"], ["--drain-timeout", "-1"], ["--slow-request", "x"]):
             self.check(soli("serve", DEMO, *arguments), USAGE, arguments[0])
+        for host in ("", "*", "999.1.1.1", "[::1]", "127.0.0.1:8080"):
+            for check in ([], ["--check"]):
+                outcome = soli("serve", DEMO, "--host", host, *check)
+                self.check(outcome, USAGE, f"--host: '{host}' is no address or name")
+        for name, shown in (("", ""), ("a\nb", "a\\nb"), ("a" * 257, "a" * 80 + "...")):
+            outcome = soli("serve", DEMO, "--model-id", name, "--check")
+            self.check(outcome, USAGE, f"--model-id: '{shown}' is no name: 1 to 256 bytes")
+
+    def test_a_check_makes_no_access_log(self):
+        log = self.folder() / "access.log"
+        self.run_ok("serve", DEMO, "--access-log", log, "--check")
+        self.assertFalse(log.exists())
 
     def test_an_address_that_is_taken(self):
         server = self.start()
@@ -221,22 +245,58 @@ class EndTest(LifeTest):
 
     def test_the_time_for_that_is_limited(self):
         server = self.start("--ctx", "8192", "--drain-timeout", "0.05")
-        client, _ = self.begin_stream(server, max_tokens=8000)
+        client, data = self.begin_stream(server, max_tokens=8000)
         server.signal(signal.SIGINT)
-        self.assertEqual(server.wait(), ERROR)
-        self.assertNotIn(b"[DONE]", read_all(client))
+        self.check_goodbye(data + read_all(client))
         client.close()
+        self.assertEqual(server.wait(), ERROR)
         server.wait_for_line("1 requests were cut off")
+        self.check_log_of_cut(server)
+
+    def check_goodbye(self, data):
+        """A stream that was cut off is whole as a message of HTTP, and its last event says what happened."""
+        stream, is_whole = unchunked(data.partition(b"\r\n\r\n")[2])
+        self.assertTrue(is_whole, stream[-500:])
+        error = json.loads(list(events_of(stream.decode()))[-1])["error"]
+        self.assertEqual((error["code"], error["type"]), ("shutting_down", "server_error"))
+
+    def check_log_of_cut(self, server):
+        entry = next(entry for entry in server.log() if entry["path"] == "/v1/completions")
+        self.assertTrue(entry["cut_off"], entry)
+        self.assertNotIn("client_left", entry)
+
+    def test_streams_of_many_choices_hear_of_the_end(self):
+        server = self.start("--parallel", "1", "--drain-timeout", "0.05", "--kv-tokens", "4096", "--ctx", "4096")
+        body = endless(prompt=["a", "b", "c", "d"], n=16, stream=True)
+        streamed, whole = server.connect(), server.connect()
+        streamed.sendall(post("/v1/completions", body).encode())
+        data = streamed.recv(4096)
+        whole.sendall(post("/v1/completions", endless()).encode())
+        deadline = time.monotonic() + 60
+        while sum(server.metric(f"soli_num_requests_{what}") for what in ("running", "waiting")) < 65:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        server.signal()
+        self.check_goodbye(data + read_all(streamed))
+        answer = read_all(whole)
+        self.assertEqual(status_of(answer), 503, answer)
+        self.assertEqual(json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"], "shutting_down")
+        self.assertEqual(server.wait(), ERROR)
+        self.check_log_of_cut(server)
+        for client in (streamed, whole):
+            client.close()
 
     def test_a_second_signal_ends_at_once(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             server = self.start("--ctx", "8192")
-            client, _ = self.begin_stream(server, max_tokens=8000)
+            client, data = self.begin_stream(server, max_tokens=8000)
             server.signal(number)
             server.wait_for_line("soli: ending")
             server.signal(number)
+            self.check_goodbye(data + read_all(client))
             self.assertEqual(server.wait(), 128 + number)
             client.close()
+            self.check_log_of_cut(server)
 
     def test_an_idle_one_ends_at_once(self):
         self.assertEqual(self.start(model=MIXTRAL).stop(), DONE)
@@ -259,7 +319,7 @@ class MetricsTest(LifeTest):
         n_prompt = n_generated = 0
         for prompt, n in (("The sea", 1), ("The captain looked", 2), (["The sea", "A"], 1)):
             usage = server.complete({"prompt": prompt, "n": n, "max_tokens": 6, "seed": 1})["usage"]
-            n_prompt += usage["prompt_tokens"] * n
+            n_prompt += usage["prompt_tokens"]
             n_generated += usage["completion_tokens"]
         server.request("POST", "/v1/completions", "{}")
         self.assertEqual(server.metric("soli_prompt_tokens_total"), n_prompt)

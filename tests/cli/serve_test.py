@@ -4,7 +4,8 @@ import json
 import shutil
 import subprocess
 
-from program import CliTest, main
+from gguf_patch import with_first_float
+from program import DONE, MIXTRAL, CliTest, main, soli
 from server import MODEL_ID, SYSTEM_HOST, Server, events_of, post, read_all, status_of, unchunked
 
 TEMPLATE = (
@@ -97,6 +98,12 @@ class HostileTest(ServeTest):
             self.refused(post("/v1/completions", body, "Connection: close\r\n"), status)
         self.check_alive()
 
+    def test_a_body_that_is_announced_as_too_large(self):
+        head = "POST /v1/completions HTTP/1.1\r\n" + SYSTEM_HOST + "Content-Type: application/json\r\n"
+        answer = self.server.say(head + "Content-Length: 8388609\r\n\r\n")
+        self.assertEqual(status_of(answer), 413)
+        self.assertEqual(json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"], "body_too_large")
+
     def test_content_types(self):
         for content_type in ["text/plain", "application/x-www-form-urlencoded", ""]:
             status, _, answer = self.server.request("POST", "/tokenize", "{}", {"Content-Type": content_type})
@@ -118,6 +125,51 @@ class HostileTest(ServeTest):
             self.assertEqual(headers["Content-Type"], "application/json")
             for count in ("5000", "4096"):
                 self.assertIn(count, json.loads(answer)["error"]["message"])
+
+
+class FailureTest(CliTest):
+    def test_clients_are_told_of_no_path(self):
+        tensors = soli("inspect", MIXTRAL, "--json", "--tensors").json["tensors"]
+        norm = next(tensor for tensor in tensors if tensor["name"] == "output_norm.weight")
+        path = self.folder() / "broken.gguf"
+        path.write_bytes(with_first_float(MIXTRAL.read_bytes(), norm["offset"], float("nan")))
+        for arguments in ([], ["--no-access-log"]):
+            server = Server(*arguments, model=path)
+            self.addCleanup(lambda server=server: server.process.poll() is None and server.stop())
+            body = {"prompt": [5, 6], "max_tokens": 2}
+            status, _, whole = server.request("POST", "/v1/completions", body)
+            self.assertEqual(status, 500)
+            stream = server.request("POST", "/v1/completions", {**body, "stream": True})[2]
+            vector = server.request("POST", "/v1/embeddings", {"input": [5, 6]})[2]
+            for error in (whole, list(events_of(stream.decode()))[-1], vector):
+                message = json.loads(error)["error"]["message"]
+                self.assertRegex(message, r"^the model's values at position \d are not finite$")
+            for number in (1, 2, 3):
+                server.wait_for_line(f"{path}: the model's values at position ")
+                server.wait_for_line(f" are not finite (request {number} of the engine)")
+            self.assertEqual(server.metric("soli_prompt_tokens_total"), 0)
+            self.assertEqual(server.stop(), DONE)
+
+
+class QueueTest(CliTest):
+    def test_an_idle_server_takes_what_it_has_room_for(self):
+        for arguments, most in (
+            (["--parallel", "4", "--max-queued", "2"], 6),
+            (["--parallel", "3", "--max-queued", "9", "--max-queued-per-key", "4"], 7),
+        ):
+            server = Server(*arguments)
+            self.addCleanup(lambda server=server: server.process.poll() is None and server.stop())
+            for n in range(1, most + 1):
+                for body in ({"prompt": "a", "n": n}, {"prompt": ["a"] * n}):
+                    answer = server.complete({**body, "max_tokens": 1})
+                    self.assertEqual(len(answer["choices"]), n)
+            for body in ({"prompt": "a", "n": most + 1}, {"prompt": ["a"] * (most + 1)}):
+                status, _, answer = server.request("POST", "/v1/completions", {**body, "max_tokens": 1})
+                self.assertEqual(status, 400, answer)
+                message = json.loads(answer)["error"]["message"]
+                self.assertIn(f"{most + 1} texts at once are more than there is ever room for", message)
+            self.assertEqual(server.metric("soli_requests_refused_total"), 0)
+            server.stop()
 
 
 class ProtocolTest(ServeTest):

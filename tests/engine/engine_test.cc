@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
+#include <span>
 #include <thread>
 
 #include "support/loaded_engine.h"
@@ -42,13 +44,50 @@ TEST(Engine, RefusesWhatARequestCannotAsk) {
   EXPECT_FALSE(engine.step()) << "nothing was queued";
 }
 
-TEST(Engine, TheQueueHasALimit) {
-  LoadedEngine loaded = load_olmoe({.max_queued = 2});
-  ASSERT_TRUE(loaded.engine->submit({.prompt = {1}}));
-  ASSERT_TRUE(loaded.engine->submit({.prompt = {1}}));
-  const auto third = loaded.engine->submit({.prompt = {1}});
-  ASSERT_FALSE(third);
-  EXPECT_EQ(third.error().kind, ErrorKind::kLimit);
+TEST(Engine, TheQueueHasALimitBesideFreePlaces) {
+  LoadedEngine loaded = load_olmoe({.max_sequences = 4, .max_queued = 2});
+  Engine& engine = *loaded.engine;
+  const std::vector<Request> requests(7, Request{.prompt = {1}, .max_new_tokens = 3});
+  const auto too_many = engine.submit_all(requests);
+  ASSERT_FALSE(too_many);
+  EXPECT_EQ(too_many.error().kind, ErrorKind::kInvalidArgument) << "it never fits";
+  EXPECT_EQ(too_many.error().message,
+            "7 texts at once are more than there is ever room for: 4 may run and 2 wait");
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(engine.submit_all(std::span(requests).first(6))) << "idle";
+    for (int i = 0; i < 2; ++i) {  // while all wait, and while four run
+      const auto refused = engine.submit(requests[0]);
+      ASSERT_FALSE(refused);
+      EXPECT_EQ(refused.error().kind, ErrorKind::kLimit);
+      EXPECT_THAT(refused.error().message, HasSubstr("the queue is full"));
+      engine.step();
+    }
+    while (engine.step()) {
+    }
+  }
+  EXPECT_EQ(engine.counters().finished(FinishReason::kMaxNewTokens), 12);
+  EXPECT_EQ(engine.counters().n_refused, 4);
+}
+
+TEST(Engine, ATenantMayTakeFreePlacesThatNobodyElseWaitsFor) {
+  LoadedEngine loaded = load_olmoe({.max_sequences = 4, .max_queued = 8, .max_queued_per_tenant = 1});
+  Engine& engine = *loaded.engine;
+  const auto submit = [&](uint32_t tenant, size_t n) {
+    Request request = {.prompt = {1}, .max_new_tokens = 3};
+    request.tenant = tenant;
+    const auto streams = engine.submit_all(std::vector<Request>(n, request));
+    return streams ? std::nullopt : std::optional(streams.error().kind);
+  };
+  EXPECT_EQ(submit(1, 6), ErrorKind::kInvalidArgument) << "four run, and one waits";
+  EXPECT_EQ(submit(1, 5), std::nullopt);
+  EXPECT_EQ(submit(1, 1), ErrorKind::kLimit);
+  EXPECT_EQ(submit(2, 2), ErrorKind::kLimit) << "the places are promised";
+  EXPECT_EQ(submit(2, 1), std::nullopt);
+  engine.step();
+  EXPECT_EQ(submit(1, 1), ErrorKind::kLimit);
+  while (engine.step()) {
+  }
+  EXPECT_EQ(submit(1, 5), std::nullopt);
 }
 
 TEST(Engine, RefusesOptionsWithoutMeaning) {

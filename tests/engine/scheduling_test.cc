@@ -194,18 +194,19 @@ TEST(Scheduling, TheRequestsOfOneAnswerAreQueuedTogetherOrNotAtAll) {
       load_olmoe_to_schedule({.max_sequences = 1, .max_queued = 3, .max_queued_per_tenant = 2});
   Engine& engine = *loaded.engine;
   const auto n_waiting = [&] { return engine.counters().n_waiting; };
-  EXPECT_FALSE(engine.submit_all(std::vector<Request>(3, greedy(4, 4, 1)))) << "of one tenant";
+  EXPECT_FALSE(engine.submit_all(std::vector<Request>(4, greedy(4, 4, 1)))) << "of one tenant";
   EXPECT_EQ(n_waiting(), 0);
-  EXPECT_EQ(engine.counters().n_refused, 3);
-  EXPECT_TRUE(engine.submit_all(std::vector<Request>(2, greedy(4, 4, 1))));
+  EXPECT_EQ(engine.counters().n_refused, 0) << "the queue was not to blame";
+  EXPECT_TRUE(engine.submit_all(std::vector<Request>(3, greedy(4, 4, 1)))) << "one has a place";
   const auto refused = engine.submit_all(std::vector<Request>(2, greedy(4, 4, 2)));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::kLimit);
-  EXPECT_EQ(n_waiting(), 2);
+  EXPECT_EQ(engine.counters().n_refused, 2);
+  EXPECT_EQ(n_waiting(), 3);
   std::vector<Request> one_is_wrong = {greedy(4, 4, 2), greedy(4, 4, 2)};
   one_is_wrong[1].prompt.clear();
   EXPECT_FALSE(engine.submit_all(one_is_wrong));
-  EXPECT_EQ(n_waiting(), 2);
+  EXPECT_EQ(n_waiting(), 3);
   EXPECT_TRUE(engine.submit(greedy(4, 4, 2)));
 }
 
@@ -232,11 +233,11 @@ TEST(Scheduling, ATenantMayHaveALimitOfItsOwn) {
   LoadedEngine loaded =
       load_olmoe_to_schedule({.max_sequences = 1, .max_queued = 3, .max_queued_per_tenant = 2});
   Engine& engine = *loaded.engine;
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(engine.submit(greedy(4, 1, 1)));
-  const auto third = engine.submit(greedy(4, 1, 1));
-  ASSERT_FALSE(third);
-  EXPECT_EQ(third.error().kind, ErrorKind::kLimit);
-  EXPECT_THAT(third.error().message, testing::HasSubstr("2 of your requests"));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(engine.submit(greedy(4, 1, 1))) << "a place, and two that wait";
+  const auto fourth = engine.submit(greedy(4, 1, 1));
+  ASSERT_FALSE(fourth);
+  EXPECT_EQ(fourth.error().kind, ErrorKind::kLimit);
+  EXPECT_THAT(fourth.error().message, testing::HasSubstr("3 of your requests wait, 2 may"));
   EXPECT_TRUE(engine.submit(greedy(4, 1, 2)));
   EXPECT_FALSE(engine.submit(greedy(4, 1, 2))) << "the queue is full";
   EXPECT_EQ(engine.counters().n_refused, 2);

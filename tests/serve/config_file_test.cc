@@ -24,6 +24,9 @@ TEST(ParseConfigTest, TakesValuesAsACommandLineWould) {
   EXPECT_THAT(config.settings[4].values, ElementsAre("a", "b"));
   EXPECT_THAT(config.settings[5].values, ElementsAre("12GiB"));
   EXPECT_EQ(config.settings[5].line, 9);
+  std::vector<bool> are_texts;
+  for (const Setting& setting : config.settings) are_texts.push_back(setting.is_text);
+  EXPECT_THAT(are_texts, ElementsAre(false, true, false, false, true, true));
 }
 
 TEST(ParseConfigTest, TakesKeys) {

@@ -51,6 +51,7 @@ class FakeSource final : public BodySource {
     const std::lock_guard lock(feed_->mutex_);
     feed_->wake_ = std::move(wake);
   }
+  std::string last_words() override { return "last words"; }
   std::optional<Piece> next() override {
     const std::lock_guard lock(feed_->mutex_);
     if (feed_->pieces_.empty()) return {};
@@ -102,6 +103,8 @@ class FakeHandler final : public HttpHandler {
   HttpResponse refusal(int status, const std::string& message) override {
     return {.status = status, .body = message};
   }
+
+  HttpResponse farewell() override { return {.status = 503, .body = "farewell"}; }
 
   void on_done(const HttpRecord& record) override {
     const std::lock_guard lock(mutex_);

@@ -13,6 +13,16 @@ HttpRequest request_with(std::vector<HttpHeader> headers) {
   return {.method = "POST", .path = "", .query = "", .headers = std::move(headers)};
 }
 
+TEST(IsHostTest, TakesWhatIsWrittenAsAnAddressOrAName) {
+  for (const char* host :
+       {"127.0.0.1", "0.0.0.0", "::", "::1", "fe80::1%eth0", "localhost", "Models-1.example"})
+    EXPECT_TRUE(is_host(host)) << host;
+  for (const char* host :
+       {"", "*", "999.1.1.1", "1.2.3", "8080", "[::1]", "127.0.0.1:80", ":::", "a b", "a/b", "\n"})
+    EXPECT_FALSE(is_host(host)) << host;
+  EXPECT_FALSE(is_host(std::string(256, 'a')));
+}
+
 TEST(HostPolicyTest, AddressesAndLocalhostNeedNobodysHelp) {
   const HostPolicy policy;
   for (const char* host :

@@ -357,6 +357,28 @@ TEST_F(HttpServerTest, DrainsIdleConnectionsAndFinishesTheOthers) {
   EXPECT_THAT(busy.read_to_end(), EndsWith("done"));
 }
 
+TEST_F(HttpServerTest, SaysGoodbyeToThoseThatItCutsOff) {
+  start();
+  TestClient kept = connect();
+  kept.send(plain_get("/keep"));
+  const auto responder = handler.wait_for_kept();
+  TestClient fed = connect();
+  fed.send(plain_get("/feed"));
+  handler.wait_for_feed()->push("one");
+  fed.read_until("one\r\n");
+  server->cut_off();
+  EXPECT_THAT(fed.read_to_end(), testing::StrEq("a\r\nlast words\r\n0\r\n\r\n"));
+  const std::string answer = kept.read_to_end();
+  EXPECT_EQ(status_of(answer), 503);
+  EXPECT_THAT(answer, EndsWith("farewell"));
+  EXPECT_TRUE(responder->is_abandoned());
+  for (size_t i = 0; i < 2; ++i) {
+    const HttpRecord record = handler.wait_for_record(i);
+    EXPECT_TRUE(record.cut_off) << record.path;
+    EXPECT_FALSE(record.abandoned) << record.path;
+  }
+}
+
 TEST_F(HttpServerTest, StopsAtOnce) {
   start();
   TestClient kept = connect();
@@ -371,6 +393,10 @@ TEST_F(HttpServerTest, StopsAtOnce) {
     EXPECT_TRUE(client->is_closed_within(5000) || !client->read_to_end().empty());
   EXPECT_TRUE(feed->is_destroyed());
   EXPECT_TRUE(responder->is_abandoned());
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(handler.wait_for_record(i).cut_off);
+    EXPECT_FALSE(handler.wait_for_record(i).abandoned) << "it was not the client who left";
+  }
   responder->respond({});
   feed->push("nobody listens", true);
 }
@@ -408,6 +434,11 @@ TEST_F(HttpServerTest, ListensOnWhatItIsTold) {
   const auto third = HttpServer::start(nowhere, handler);
   ASSERT_FALSE(third);
   EXPECT_THAT(third.error().message, HasSubstr("--host no-such-host.invalid"));
+  EXPECT_EQ(check_host("no-such-host.invalid").error().message, third.error().message);
+  EXPECT_TRUE(check_host("127.0.0.1"));
+  nowhere.host = "*";
+  EXPECT_THAT(HttpServer::start(nowhere, handler).error().message,
+              HasSubstr("--host '*': a name or an address"));
 }
 
 }  // namespace

@@ -90,6 +90,16 @@ TEST(AccessLineTest, IsOneLineOfJson) {
   EXPECT_EQ(json["client_left"], true);
   EXPECT_EQ(json["completion_tokens"], 8);
   EXPECT_EQ(json["decode_ms"], 4000);
+  EXPECT_FALSE(json.contains("cut_off"));
+  EXPECT_FALSE(json.contains("error"));
+  record.abandoned = false;
+  record.cut_off = true;
+  context.failure = "/m.gguf: worn out";
+  const auto other = nlohmann::json::parse(access_line(record, &context));
+  EXPECT_FALSE(other.contains("client_left"));
+  EXPECT_EQ(other["cut_off"], true);
+  EXPECT_EQ(other["error"], "/m.gguf: worn out");
+  EXPECT_EQ(failure_line(record, context), "request req-1 failed: /m.gguf: worn out");
   EXPECT_FALSE(nlohmann::json::parse(access_line(record, nullptr)).contains("outcome"));
   EXPECT_THAT(slow_line(record, &context), HasSubstr("waiting 1.00 s, prefill 2.00 s, decode 4.00 s"));
 }
@@ -118,6 +128,20 @@ TEST(AccessLogTest, WritesAppendsAndReopens) {
   ASSERT_EQ(lines.size(), 100U);
   EXPECT_EQ(lines[99], "line 99");
   EXPECT_FALSE(AccessLog::open(folder / "no/such/folder"));
+}
+
+TEST(AccessLogTest, TellsBeforehandWhetherItCouldBeOpened) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(AccessLog::check(folder / "log"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "log")) << "nothing is made";
+  std::ofstream(folder / "log") << "before\n";
+  EXPECT_TRUE(AccessLog::check(folder / "log"));
+  EXPECT_TRUE(AccessLog::check("log"));
+  const std::string missing = folder / "no/such/log";
+  EXPECT_EQ(AccessLog::check(missing).error().message,
+            "--access-log " + missing + ": No such file or directory");
+  EXPECT_THAT(AccessLog::check(folder / "").error().message, HasSubstr("Is a directory"));
+  EXPECT_THAT(AccessLog::check(folder / "log/log").error().message, HasSubstr("Not a directory"));
 }
 
 TEST(AccessLogTest, DropsWhatADiskDoesNotTake) {
@@ -162,6 +186,7 @@ TEST(MetricsTest, ShowsWhatWasCounted) {
   metrics.count_answer(RouteId::kOther, 404);
   metrics.count_choice(summary_of(5, 5), Outcome::kStop);
   metrics.count_choice({}, Outcome::kAbort);
+  metrics.count_prompt(5);
   metrics.observe_request(7.5);
   std::string text = metrics.text({}, {});
   EXPECT_THAT(text, HasSubstr("soli_http_responses_total{code=\"404\",path=\"other\"} 1\n"));
@@ -171,6 +196,7 @@ TEST(MetricsTest, ShowsWhatWasCounted) {
   EXPECT_THAT(text, HasSubstr("soli_time_to_first_token_seconds_sum{" + model + "} 3\n"));
   EXPECT_THAT(text, HasSubstr("soli_time_per_output_token_seconds_sum{" + model + "} 1\n"));
   EXPECT_THAT(text, HasSubstr("soli_e2e_request_latency_seconds_count{" + model + "} 1\n"));
+  EXPECT_THAT(text, HasSubstr("soli_prompt_tokens_total{" + model + "} 5\n"));
   EXPECT_THAT(text, Not(HasSubstr("soli_num_requests_running")));
 
   ModelFigures figures;

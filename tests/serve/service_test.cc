@@ -171,14 +171,18 @@ TEST_F(ServiceTest, AFullQueueIsToldSo) {
   start();
   load(false);
   std::vector<TestClient> clients;
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 12; ++i) {  // four for whom there is a place, and eight that wait
     clients.emplace_back(http_->port());
     clients.back().send(post("/v1/completions", std::string(kLong) + "}"));
   }
-  EXPECT_TRUE(wait_for([](const EngineCounters& now) { return now.n_waiting == 8; }));
+  EXPECT_TRUE(wait_for([](const EngineCounters& now) { return now.n_waiting == 12; }));
   const std::string refused = ask(post("/v1/completions", R"({"prompt":"a","max_tokens":1})"));
   EXPECT_EQ(status_of(refused), 429);
   EXPECT_THAT(refused, HasSubstr("Retry-After: "));
+  const std::string never = ask(post("/v1/completions", R"({"prompt":"a","n":13,"max_tokens":1})"));
+  EXPECT_EQ(status_of(never), 400);
+  EXPECT_THAT(never,
+              HasSubstr("13 texts at once are more than there is ever room for: 4 may run and 8 wait"));
   clients.clear();
   host_ = std::make_unique<EngineHost>(*loaded_.engine);
   EXPECT_TRUE(wait_until_nothing_runs());
@@ -197,6 +201,53 @@ TEST_F(ServiceTest, DrainsAndRefusesNewWork) {
   EXPECT_THAT(client.read_to_end(), HasSubstr("data: [DONE]"));
   EXPECT_TRUE(service_->wait_until_idle(std::chrono::seconds(10)));
   EXPECT_EQ(service_->n_active(), 0);
+}
+
+TEST_F(ServiceTest, WhoIsCutOffIsToldSo) {
+  start();
+  load();
+  TestClient streamed(http_->port());
+  streamed.send(post("/v1/completions", std::string(kLong) + R"(,"n":4,"stream":true})"));
+  streamed.read_until("data: ");
+  TestClient whole(http_->port());
+  whole.send(post("/v1/completions", std::string(kLong) + "}"));
+  EXPECT_TRUE(wait_for([](const EngineCounters& now) { return now.n_running + now.n_waiting == 5; }));
+  service_->begin_drain();
+  http_->cut_off();
+  const std::string error =
+      R"({"error":{"message":"the server ended before the request did","type":"server_error",)"
+      R"("param":null,"code":"shutting_down"}})";
+  EXPECT_THAT(streamed.read_to_end(), ::testing::EndsWith("data: " + error + "\n\n\r\n0\r\n\r\n"));
+  const std::string answer = whole.read_answer();
+  EXPECT_EQ(status_of(answer), 503);
+  EXPECT_EQ(body_of(answer), error);
+  EXPECT_TRUE(service_->wait_until_idle(std::chrono::seconds(10)));
+  EXPECT_TRUE(wait_until_nothing_runs());
+}
+
+TEST_F(ServiceTest, APromptCountsOnceAsInTheUsage) {
+  start();
+  load();
+  int64_t n_prompt = 0;
+  for (const char* body :
+       {R"({"prompt":[5,6,7],"n":3,"max_tokens":2})", R"({"prompt":[[5,6],[7]],"max_tokens":2})",
+        R"({"prompt":[5,6,7],"max_tokens":0})"}) {
+    n_prompt +=
+        Json::parse(body_of(ask(post("/v1/completions", body))))["usage"]["prompt_tokens"].get<int64_t>();
+  }
+  n_prompt +=
+      Json::parse(body_of(ask(post("/v1/embeddings", R"({"input":[[5,6],[7]]})"))))["usage"]["prompt_tokens"]
+          .get<int64_t>();
+  EXPECT_EQ(n_prompt, 12);
+  EXPECT_THAT(ask(get("/metrics")), HasSubstr("soli_prompt_tokens_total{model_name=\"mixtral\"} 12\n"));
+}
+
+TEST_F(ServiceTest, ABodyThatIsTooLargeHasACode) {
+  start();
+  const std::string answer =
+      ask("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8388609\r\n\r\n");
+  EXPECT_EQ(status_of(answer), 413);
+  EXPECT_EQ(Json::parse(body_of(answer))["error"]["code"], "body_too_large");
 }
 
 TEST_F(ServiceTest, ManyClientsSomeOfWhomLeave) {

@@ -76,7 +76,8 @@ def faults_of(ledger, counters):
         (ledger.whole_answers, ledger.whole_answers + ledger.broken_answers),
     )
     hits = counters.rise("soli_prefix_cache_hits_total")
-    check("soli_prefix_cache_hits_total", hits, (ledger.cached_tokens, counters.rise("soli_prompt_tokens_total")))
+    queries = counters.rise("soli_prefix_cache_queries_total")
+    check("soli_prefix_cache_hits_total", hits, (ledger.cached_tokens, queries))
     for status in sorted(ledger.statuses):
         if status != 200:
             risen = counters.rise("soli_http_responses_total", f'code="{status}"')

@@ -20,7 +20,6 @@ class Work:
     def __init__(self, path, body, n_choices=1):
         self.path = path
         self.body = body
-        self.n_choices = n_choices
         self.n_sequences = n_choices * (len(body["prompt"]) if isinstance(body.get("prompt"), list) else 1)
         self.choices = None  # of the answer, or its embeddings
         self.usage = None
@@ -31,8 +30,7 @@ class Work:
 
     @property
     def prompt_tokens(self):
-        """What the engine counts: the prompt of every choice."""
-        return self.usage["prompt_tokens"] * self.n_choices
+        return self.usage["prompt_tokens"]
 
     @property
     def generated_tokens(self):

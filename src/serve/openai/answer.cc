@@ -190,8 +190,7 @@ class Answer::State {
     choice.n_cached = event.summary.n_cached;
     if (choice.ended) return;
     if (event.reason == FinishReason::kFailed || event.reason == FinishReason::kCancelled) {
-      error_ = run_error(event.error.value_or(
-          Error{ErrorKind::kCancelled, "the request was cancelled before it had ended"}));
+      error_ = event.error ? run_error(*event.error) : ending_error();  // nobody else cancels
       choice.ended = true;
       if (job_.stream) payloads.push_back(error_body(*error_));
       return;

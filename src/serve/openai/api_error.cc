@@ -11,7 +11,12 @@ ApiError submit_error(const Error& error) {
 
 ApiError run_error(const Error& error) {
   const bool may_pass = error.kind == ErrorKind::kLimit || error.kind == ErrorKind::kCancelled;
+  if (error.kind == ErrorKind::kIo) return {500, kServerError, "", "", "the model could not be read"};
   return {may_pass ? 503 : 500, kServerError, "", "", error.message};
+}
+
+ApiError ending_error() {
+  return {503, kServerError, "shutting_down", "", "the server ended before the request did"};
 }
 
 std::string error_body(const ApiError& error) {

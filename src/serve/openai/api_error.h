@@ -43,7 +43,10 @@ ApiError bad_request(std::string code, std::string param, fmt::format_string<Arg
 /// queue.
 ApiError submit_error(const Error& error);
 /// The error of a request that failed underway: 500, or 503 where memory was exhausted or the server ends.
+/// Where the operating system refused something, clients are not told what: its messages name files.
 ApiError run_error(const Error& error);
+/// The error of a request that the server does not wait for, since it ends: 503.
+ApiError ending_error();
 
 /// {"error":{"message","type","param","code"}}
 std::string error_body(const ApiError& error);

@@ -90,6 +90,9 @@ TEST(Errors, HaveTheShapeOfOpenAi) {
   EXPECT_EQ(submit_error({ErrorKind::kInvalidArgument, "x"}).status, 400);
   EXPECT_EQ(run_error({ErrorKind::kLimit, "x"}).status, 503);
   EXPECT_EQ(run_error({ErrorKind::kMalformed, "x"}).status, 500);
+  EXPECT_EQ(run_error({ErrorKind::kIo, "/home/x/model.gguf: worn out"}).message,
+            "the model could not be read");
+  EXPECT_EQ(ending_error().status, 503);
 }
 
 TEST(Embeddings, RefuseWhatTheyDoNotDo) {
