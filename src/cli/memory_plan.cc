@@ -73,11 +73,10 @@ struct Planned {
 };
 
 /// The tiers of a plan whose disk is known.
-Result<MemoryPlan::Tiers> size_tiers(const Planned& planned, const EngineOptions& engine,
-                                     const MemoryPlan& plan) {
+Result<TiersPlan> size_tiers(const Planned& planned, const EngineOptions& engine, const MemoryPlan& plan) {
   const ModelFile& file = planned.file;
   SOLI_ASSIGN_OR_RETURN(const ExpertSource source, planned.source());
-  MemoryPlan::Tiers tiers = *plan.tiers;
+  TiersPlan tiers = *plan.tiers;
   const int64_t buffers = ExpertLoader::bytes_needed(source, {.depth = tiers.io_depth});
   const int64_t prefetch =
       planned.options.prefetch == PrefetchGate::Mode::kOff
@@ -106,10 +105,10 @@ Result<MemoryPlan::Tiers> size_tiers(const Planned& planned, const EngineOptions
   return tiers;
 }
 
-Result<MemoryPlan::Tiers> plan_tiers(const Planned& planned, const EngineOptions& engine, MemoryPlan plan) {
+Result<TiersPlan> plan_tiers(const Planned& planned, const EngineOptions& engine, MemoryPlan plan) {
   const int64_t io_depth = planned.options.io_depth;
   plan.tiers.emplace().io_depth = io_depth > 0 ? static_cast<int>(io_depth) : kDefaultDepth;
-  SOLI_ASSIGN_OR_RETURN(MemoryPlan::Tiers tiers, size_tiers(planned, engine, plan));
+  SOLI_ASSIGN_OR_RETURN(TiersPlan tiers, size_tiers(planned, engine, plan));
   if (io_depth > 0) return tiers;
   // Measured only once it is clear that the model can run.
   SOLI_ASSIGN_OR_RETURN(const ExpertSource source, planned.source());
@@ -121,7 +120,7 @@ Result<MemoryPlan::Tiers> plan_tiers(const Planned& planned, const EngineOptions
 }
 
 /// What makes the answers other than the model's own, and how to learn the price.
-std::string describe_losses(const MemoryPlan::Tiers& tiers, const MemoryOptions& options) {
+std::string describe_losses(const TiersPlan& tiers, const MemoryOptions& options) {
   std::string text = "LOSSY:";
   if (options.preference > 1) {
     text +=
@@ -173,7 +172,7 @@ std::string describe(const MemoryPlan& plan, const MemoryOptions& options) {
       text += "soli: --prefer-cached and --twin have nothing to do: the answers are exact\n";
     return text;
   }
-  const MemoryPlan::Tiers& tiers = *plan.tiers;
+  const TiersPlan& tiers = *plan.tiers;
   text += fmt::format("{} slots for {} experts ({:.1f} %), policy {}, prefetch {}\n", tiers.n_slots,
                       tiers.n_experts,
                       100 * static_cast<double>(tiers.n_slots) / static_cast<double>(tiers.n_experts),
@@ -193,7 +192,7 @@ Json to_json(const MemoryPlan& plan, const MemoryOptions& options) {
                {"planned_bytes", plan.planned_bytes()}, {"batch_size", plan.chunk_rows},
                {"all_in_memory", !plan.tiers},          {"exact", !plan.tiers || !options.lossy()}};
   if (!plan.tiers) return json;
-  const MemoryPlan::Tiers& tiers = *plan.tiers;
+  const TiersPlan& tiers = *plan.tiers;
   json["slots"] = tiers.n_slots;
   json["experts"] = tiers.n_experts;
   json["slot_bytes"] = tiers.slot_bytes;

@@ -13,24 +13,25 @@
 
 namespace soli::cli {
 
+/// Of a plan in which not all experts fit into memory.
+struct TiersPlan {
+  int64_t fixed_bytes = 0;   // everything but the slots
+  int64_t slot_bytes = 0;    // what is left for them
+  int64_t n_slots = 0;       // for experts
+  int64_t n_twin_slots = 0;  // for twins, beside them
+  int64_t n_experts = 0;     // of the model
+  int io_depth = 0;
+  std::optional<DiskFigures> disk;  // unless the depth was given, or the file is too small
+  /// Expected, for a router that calls all experts equally often: what a token reads.
+  double uniform_bytes_per_token = 0;
+};
+
 /// What a process will do with its memory. Made before any weight is read.
 struct MemoryPlan {
   MemoryLimit limit;
-  MemoryNeed need;         // with all experts in memory
-  int64_t chunk_rows = 0;  // of a step
-  /// Where not all of them fit.
-  struct Tiers {
-    int64_t fixed_bytes = 0;   // everything but the slots
-    int64_t slot_bytes = 0;    // what is left for them
-    int64_t n_slots = 0;       // for experts
-    int64_t n_twin_slots = 0;  // for twins, beside them
-    int64_t n_experts = 0;     // of the model
-    int io_depth = 0;
-    std::optional<DiskFigures> disk;  // unless the depth was given, or the file is too small
-    /// Expected, for a router that calls all experts equally often: what a token reads.
-    double uniform_bytes_per_token = 0;
-  };
-  std::optional<Tiers> tiers;
+  MemoryNeed need;                 // with all experts in memory
+  int64_t chunk_rows = 0;          // of a step
+  std::optional<TiersPlan> tiers;  // where not all of them fit
 
   int64_t planned_bytes() const;
 };
