@@ -1,6 +1,5 @@
 // soli dissect: what each domain loses without an expert, or with nothing but that expert.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 
 #include "cli/command.h"
@@ -98,11 +97,9 @@ Status report(const DissectOptions& options, Session& session, const Dissection&
   return write_file(options.csv, std::as_bytes(std::span(csv)));
 }
 
-Result<int> run_dissect(DissectOptions options) {
+Result<int> run_dissect(const DissectOptions& options) {
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options.eval.model));
-  if (options.eval.window == kUsualWindow)
-    options.eval.window = std::min(options.eval.window, session->context_length());
-  SOLI_ASSIGN_OR_RETURN(const int64_t window, window_length(options.eval, *session));
+  SOLI_ASSIGN_OR_RETURN(const int64_t window, window_length(options.eval, *session, kUsualWindow));
   SOLI_RETURN_IF_ERROR(
       check_output_files(*session, {{"--csv", options.csv}}, {{"--text", options.eval.texts.file}}));
   Dissection dissection = {
@@ -113,7 +110,7 @@ Result<int> run_dissect(DissectOptions options) {
   for (const DissectTarget& target : targets) dissection.experts.push_back({.target = target});
   SOLI_ASSIGN_OR_RETURN(const std::vector<EvalText> texts,
                         read_eval_texts(options.eval.texts, *session, window));
-  SOLI_RETURN_IF_ERROR(load_for(texts, window, options.eval, options.eval.model.engine, *session));
+  SOLI_RETURN_IF_ERROR(load_for(texts, window, options.eval.n_parallel, options.eval.model.engine, *session));
 
   EvalRuns runs(options.eval, *session, window);
   for (const EvalText& text : texts) {
@@ -136,9 +133,8 @@ Command add_dissect(CLI::App& program) {
   CLI::App* const app = program.add_subcommand("dissect", "Measure what texts lose without each expert");
   const auto options = std::make_shared<DissectOptions>();
   add_model_options(*app, options->eval.model);
-  options->eval.window = kUsualWindow;
   options->eval.texts.max_tokens = 2048;
-  add_text_options(*app, options->eval);
+  add_text_options(*app, options->eval, fmt::format("{}, or the context", kUsualWindow));
   add_choice<DissectMode>(*app, "--mode", options->mode,
                           {{"without", DissectMode::kWithout}, {"only", DissectMode::kOnly}},
                           "without: the expert is never chosen; only: no other one is");

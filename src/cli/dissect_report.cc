@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/csv.h"
 #include "base/utf8.h"
 
 namespace soli::cli {
@@ -114,14 +115,6 @@ Json targets_json(const Dissection& dissection, const std::vector<size_t>& order
   Json json = Json::array();
   for (const size_t i : order) json.push_back(label_json(dissection.experts[i].target));
   return json;
-}
-
-/// As RFC 4180 quotes it.
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
 }
 
 }  // namespace

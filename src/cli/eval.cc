@@ -162,7 +162,7 @@ Result<int> run_eval(const EvalOptions& options) {
   SOLI_ASSIGN_OR_RETURN(const std::vector<SweepValue> values, read_sweep(options, *session, engine));
   SOLI_ASSIGN_OR_RETURN(const std::vector<EvalText> texts, read_eval_texts(options.texts, *session, window));
   if (options.against_exact || !values.empty()) engine.max_logit_rows = kRowsOfDistributions;
-  SOLI_RETURN_IF_ERROR(load_for(texts, window, options, engine, *session));
+  SOLI_RETURN_IF_ERROR(load_for(texts, window, options.n_parallel, engine, *session));
   SOLI_RETURN_IF_ERROR(check_is_lossy(options, *session));
   EvalRuns runs(options, *session, window);
   Result<int> status = !values.empty()         ? eval_sweep(options, *session, runs, texts, values)

@@ -30,6 +30,7 @@ struct EvalOptions {
 };
 
 /// Adds --text, --data, --window, --max-tokens and --parallel, of which one of the first two is required.
-void add_text_options(CLI::App& app, EvalOptions& options);
+/// `default_window`: as the help tells what --window 0 is.
+void add_text_options(CLI::App& app, EvalOptions& options, const std::string& default_window = "the context");
 
 }  // namespace soli::cli

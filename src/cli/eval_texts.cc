@@ -163,8 +163,8 @@ Result<std::vector<EvalText>> read_eval_texts(const TextSelection& selection, Se
   return texts;
 }
 
-Result<int64_t> window_length(const EvalOptions& options, const Session& session) {
-  const int64_t window = options.window > 0 ? options.window : session.context_length();
+Result<int64_t> window_length(const EvalOptions& options, const Session& session, int64_t usual) {
+  const int64_t window = options.window > 0 ? options.window : std::min(usual, session.context_length());
   if (window < kMinWindow) {
     return fail(ErrorKind::kInvalidArgument,
                 "a window of {} position scores nothing: at least {} are needed (--window, -c)", window,
@@ -177,13 +177,13 @@ Result<int64_t> window_length(const EvalOptions& options, const Session& session
   return window;
 }
 
-Status load_for(const std::vector<EvalText>& texts, int64_t window, const EvalOptions& options,
-                EngineOptions engine, Session& session) {
-  engine.max_sequences = options.n_parallel;
+Status load_for(const std::vector<EvalText>& texts, int64_t window, int64_t n_parallel, EngineOptions engine,
+                Session& session) {
+  engine.max_sequences = n_parallel;
   int64_t n_together = 0;
   for (const EvalText& text : texts)
     n_together = std::max(n_together, static_cast<int64_t>(text.plan.windows.size()));
-  n_together = std::min(n_together, options.n_parallel);
+  n_together = std::min(n_together, n_parallel);
   return session.load(engine, n_together * KvPageTable::pages_for(window) * kKvPagePositions);
 }
 

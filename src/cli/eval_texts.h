@@ -22,11 +22,13 @@ struct EvalText {
 Result<std::vector<EvalText>> read_eval_texts(const TextSelection& selection, Session& session,
                                               int64_t window);
 
-/// Positions of a window. Fails where one has no room for a scored token, or more than the context.
-Result<int64_t> window_length(const EvalOptions& options, const Session& session);
+/// Positions of a window: as the options say, or `usual`, or the context where that is shorter. Fails where
+/// one has no room for a scored token, or more than the context.
+Result<int64_t> window_length(const EvalOptions& options, const Session& session,
+                              int64_t usual = kMaxContextLength);
 
-/// Loads the weights, with room for as many windows at once as the options say and the texts have.
-Status load_for(const std::vector<EvalText>& texts, int64_t window, const EvalOptions& options,
-                EngineOptions engine, Session& session);
+/// Loads the weights, with room for `n_parallel` windows at once, or as many as a text has.
+Status load_for(const std::vector<EvalText>& texts, int64_t window, int64_t n_parallel, EngineOptions engine,
+                Session& session);
 
 }  // namespace soli::cli

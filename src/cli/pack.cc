@@ -1,6 +1,5 @@
 // soli pack: a model file whose experts are read at once, and used as they lie.
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <memory>
 
 #include "base/units.h"
@@ -10,6 +9,7 @@
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/workbench.h"
 #include "model/pack.h"
 #include "model/packed_loader.h"
 
@@ -21,16 +21,6 @@ struct PackCommandOptions {
   PackOptions pack;
   bool verify = false;
   int64_t n_threads = 0;
-};
-
-class PackingWatch {
- public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-
- private:
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 /// "64 experts in each of 16 layers"
@@ -46,7 +36,7 @@ Result<std::unique_ptr<Runtime>> make_runtime(const PackCommandOptions& options)
 Result<int> run_pack(const PackCommandOptions& options) {
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime, make_runtime(options));
   SOLI_ASSIGN_OR_RETURN(const ModelFile file, ModelFile::open(options.model));
-  const PackingWatch watch;
+  const Stopwatch watch;
   Result<PackedFiles> files;
   {
     // A half file may be huge: Ctrl-C removes it.
@@ -73,7 +63,7 @@ Result<int> run_verify(const PackCommandOptions& options) {
   SOLI_ASSIGN_OR_RETURN(const ModelFile file, ModelFile::open(options.model));
   if (file.packed() == nullptr)
     return fail(ErrorKind::kInvalidArgument, "{}: it is not packed, and has no checksums", options.model);
-  const PackingWatch watch;
+  const Stopwatch watch;
   int64_t n_bytes = 0;
   std::vector<std::string> damage;
   {

@@ -146,10 +146,7 @@ Result<int> run_profile(const ProfileOptions& options) {
     const Status fits = check_comparable(saved->shape, profile.shape);
     if (!fits) return in_context(fmt::format("--against {}", options.against), fits.error());
   }
-  EngineOptions engine = options.model.engine;
-  engine.max_sequences = options.n_parallel;
-  const int64_t page_rounded = KvPageTable::pages_for(window) * kKvPagePositions;
-  SOLI_RETURN_IF_ERROR(session->load(engine, options.n_parallel * page_rounded));
+  SOLI_RETURN_IF_ERROR(load_for(texts, window, options.n_parallel, options.model.engine, *session));
   SOLI_ASSIGN_OR_RETURN(const ProfileEnd end, read_windows(options, *session, texts, profile));
   SOLI_RETURN_IF_ERROR(session->finish_trace());
   return report_profile(options, *session, std::move(profile), saved ? &*saved : nullptr, end);

@@ -35,25 +35,6 @@ Json token_json(const TokenActivation& token) {
           {"flops", token.flops}};
 }
 
-Json layer_json(const LayerActivation& layer) {
-  return {{"layer", layer.layer},
-          {"n_calls", layer.n_calls},
-          {"hottest_expert", layer.hottest_expert},
-          {"hottest_share", layer.hottest_share},
-          {"coldest_expert", layer.coldest_expert},
-          {"coldest_share", layer.coldest_share},
-          {"routing_entropy_bits", layer.routing_entropy_bits},
-          {"routing_entropy_normalised", layer.routing_entropy_normalised},
-          {"share_variation", layer.share_variation},
-          {"share_max_over_mean", layer.share_max_over_mean},
-          {"never_called", layer.never_called},
-          {"stability", optional_json(layer.stability)},
-          {"top1_change_rate", optional_json(layer.top1_change_rate)},
-          {"distinct_experts", layer.distinct_experts},
-          {"expected_union", layer.expected_union},
-          {"sharing_gain", layer.sharing_gain}};
-}
-
 template <typename T, typename Convert>
 Json array_json(const std::vector<T>& values, Convert convert) {
   Json array = Json::array();
@@ -68,6 +49,26 @@ Json bin_json(const PositionBin& bin) {
 }
 
 }  // namespace
+
+Json to_json(const LayerActivation& layer) {
+  const ExpertShares& shares = layer.shares;
+  return {{"layer", layer.layer},
+          {"n_calls", shares.n_calls},
+          {"hottest_expert", shares.hottest_expert},
+          {"hottest_share", shares.hottest_share},
+          {"coldest_expert", shares.coldest_expert},
+          {"coldest_share", shares.coldest_share},
+          {"routing_entropy_bits", shares.entropy_bits},
+          {"routing_entropy_normalised", shares.entropy_normalised},
+          {"share_variation", shares.variation},
+          {"share_max_over_mean", shares.max_over_mean},
+          {"never_called", shares.never_called},
+          {"stability", optional_json(layer.stability)},
+          {"top1_change_rate", optional_json(layer.top1_change_rate)},
+          {"distinct_experts", shares.distinct},
+          {"expected_union", layer.expected_union},
+          {"sharing_gain", layer.sharing_gain}};
+}
 
 Json to_json(const ActivationReport& report) {
   return {{"model", report.model},
@@ -89,7 +90,7 @@ Json to_json(const ActivationReport& report) {
           {"expected_union", report.expected_union},
           {"sharing_gain", report.sharing_gain},
           {"union_bytes", report.union_bytes},
-          {"layers", array_json(report.layers, layer_json)},
+          {"layers", array_json(report.layers, [](const LayerActivation& layer) { return to_json(layer); })},
           {"tokens", array_json(report.tokens, token_json)}};
 }
 

@@ -169,7 +169,7 @@ void add_totals(const ModelSpec& spec, ActivationReport& report) {
   report.stability = mean_over_layers(report.layers, &LayerActivation::stability);
   report.top1_change_rate = mean_over_layers(report.layers, &LayerActivation::top1_change_rate);
   for (const LayerActivation& layer : report.layers) {
-    report.distinct_pairs += layer.distinct_experts;
+    report.distinct_pairs += layer.shares.distinct;
     report.expected_union += layer.expected_union;
   }
   if (report.distinct_pairs == 0) return;

@@ -11,6 +11,7 @@
 
 #include "model/parameters.h"
 #include "observe/activation_recorder.h"
+#include "observe/expert_shares.h"
 
 namespace soli {
 
@@ -51,27 +52,19 @@ struct PositionBin {
   ActivationSummary summary;
 };
 
-/// Figures of one MoE layer. s_e: calls of expert e / all calls of the layer. r_e: calls of expert e /
-/// tokens.
+/// Figures of one MoE layer. r_e: calls of expert e / tokens.
 struct LayerActivation {
   int64_t layer = 0;  // among all layers
-  int64_t n_calls = 0;
-  int64_t hottest_expert = 0;  // the lower id on a tie, as for the coldest
-  double hottest_share = 0;
-  int64_t coldest_expert = 0;
-  double coldest_share = 0;
-  double routing_entropy_bits = 0;        // -sum s_e log2 s_e
-  double routing_entropy_normalised = 0;  // divided by log2 of the number of experts; 0 for one expert
-  double share_variation = 0;             // coefficient of variation of s_e
-  double share_max_over_mean = 0;
-  double never_called = 0;          // share of experts
+  ExpertShares shares;
   std::optional<double> stability;  // mean Jaccard overlap of the expert sets of consecutive tokens
   std::optional<double>
-      top1_change_rate;  // how often the expert with the largest weight changes between them
-  int64_t distinct_experts = 0;
+      top1_change_rate;       // how often the expert with the largest weight changes between them
   double expected_union = 0;  // sum of 1 - (1 - r_e)^tokens: distinct experts if tokens chose independently
   double sharing_gain = 0;    // expected union / distinct experts; 0 without a call
 };
+
+/// The shares' figures stand beside the others.
+nlohmann::ordered_json to_json(const LayerActivation& layer);
 
 struct ActivationReport {
   std::string model;

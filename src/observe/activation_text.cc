@@ -127,14 +127,15 @@ class TextReport {
   }
 
   void add_layer(const LayerActivation& layer) {
-    const bool biased = layer.share_variation > kBiasedVariation || layer.never_called > kBiasedNeverCalled;
-    const std::string line =
-        fmt::format("{:>5}{:>12}{:>13}{:>7.3f}{:>7.3f}{:>7.3f}{:>9.2f}{:>8}{:>9}{:>7}{:>7}{:>8.3f}",
-                    layer.layer, expert_text(layer.hottest_expert, layer.hottest_share),
-                    expert_text(layer.coldest_expert, layer.coldest_share), layer.routing_entropy_bits,
-                    layer.routing_entropy_normalised, layer.share_variation, layer.share_max_over_mean,
-                    percent(layer.never_called), optional_text(layer.stability),
-                    optional_text(layer.top1_change_rate), layer.distinct_experts, layer.sharing_gain);
+    const bool biased =
+        layer.shares.variation > kBiasedVariation || layer.shares.never_called > kBiasedNeverCalled;
+    const std::string line = fmt::format(
+        "{:>5}{:>12}{:>13}{:>7.3f}{:>7.3f}{:>7.3f}{:>9.2f}{:>8}{:>9}{:>7}{:>7}{:>8.3f}", layer.layer,
+        expert_text(layer.shares.hottest_expert, layer.shares.hottest_share),
+        expert_text(layer.shares.coldest_expert, layer.shares.coldest_share), layer.shares.entropy_bits,
+        layer.shares.entropy_normalised, layer.shares.variation, layer.shares.max_over_mean,
+        percent(layer.shares.never_called), optional_text(layer.stability),
+        optional_text(layer.top1_change_rate), layer.shares.distinct, layer.sharing_gain);
     print_styled(biased ? kYellow : kPlain, line);
   }
 

@@ -22,7 +22,6 @@ void LayerStatistics::add(int64_t position, std::span<const ExpertCall> calls) {
     if (top == nullptr || call.weight > top->weight) top = &call;
   }
   std::sort(current_.begin(), current_.end());
-  n_calls_ += static_cast<int64_t>(calls.size());
   const int32_t top1 = top == nullptr ? -1 : top->expert;
   if (n_tokens_ > 0 && position == previous_position_ + 1) compare_with_previous(top1);
   ++n_tokens_;
@@ -45,29 +44,15 @@ void LayerStatistics::compare_with_previous(int32_t top1) {
 LayerActivation LayerStatistics::result() const {
   LayerActivation result;
   result.layer = layer_;
-  result.n_calls = n_calls_;
   if (n_pairs_ > 0) {
     result.stability = overlap_sum_ / static_cast<double>(n_pairs_);
     result.top1_change_rate = static_cast<double>(top1_changes_) / static_cast<double>(n_pairs_);
   }
-  if (n_calls_ > 0) add_shares(result);
-  return result;
-}
-
-void LayerStatistics::add_shares(LayerActivation& result) const {
-  const ExpertShares shares = expert_shares(calls_);
-  result.hottest_expert = shares.hottest_expert;
-  result.hottest_share = shares.hottest_share;
-  result.coldest_expert = shares.coldest_expert;
-  result.coldest_share = shares.coldest_share;
-  result.routing_entropy_bits = shares.entropy_bits;
-  result.routing_entropy_normalised = shares.entropy_normalised;
-  result.share_variation = shares.variation;
-  result.share_max_over_mean = shares.max_over_mean;
-  result.never_called = shares.never_called;
-  result.distinct_experts = shares.distinct;
+  result.shares = expert_shares(calls_);
+  if (result.shares.n_calls == 0) return result;
   result.expected_union = expected_union(calls_, n_tokens_, static_cast<double>(n_tokens_));
-  result.sharing_gain = result.expected_union / static_cast<double>(result.distinct_experts);
+  result.sharing_gain = result.expected_union / static_cast<double>(result.shares.distinct);
+  return result;
 }
 
 }  // namespace soli

@@ -22,11 +22,9 @@ class LayerStatistics {
 
  private:
   void compare_with_previous(int32_t top1);
-  void add_shares(LayerActivation& result) const;
 
   int64_t layer_;
   std::vector<int64_t> calls_;  // [n_experts]
-  int64_t n_calls_ = 0;
   int64_t n_tokens_ = 0;
 
   static constexpr int64_t kNoPosition = -2;  // before none that can be

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/csv.h"
 #include "base/utf8.h"
 #include "observe/profile_report.h"
 
@@ -138,14 +139,6 @@ class Tables {
   std::string text_;
 };
 
-/// As CSV has texts (RFC 4180).
-std::string csv_text(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
-  return out + "\"";
-}
-
 std::string csv_optional(const std::optional<double>& value) {
   return value ? fmt::format("{}", *value) : "";
 }
@@ -161,10 +154,10 @@ std::string csv_line(const std::string& domain, const RoutingFigures& f) {
   const auto p = [](const std::optional<PermutationTest>& test) {
     return test ? fmt::format("{}", test->p) : "";
   };
-  std::string line =
-      fmt::format("{},{},{},{},{},{},{},{},{},", csv_text(domain), f.layer < 0 ? "" : fmt::to_string(f.layer),
-                  f.n_tokens, f.n_calls, f.mean_k, f.effective_experts, f.gate_entropy_bits,
-                  f.routing_entropy_bits, f.routing_entropy_normalised);
+  std::string line = fmt::format("{},{},{},{},{},{},{},{},{},", csv_field(domain),
+                                 f.layer < 0 ? "" : fmt::to_string(f.layer), f.n_tokens, f.n_calls, f.mean_k,
+                                 f.effective_experts, f.gate_entropy_bits, f.routing_entropy_bits,
+                                 f.routing_entropy_normalised);
   line += fmt::format("{},{},{},{},{},{},", f.hottest_layer, f.hottest_expert, f.hottest_share,
                       f.coldest_layer, f.coldest_expert, f.coldest_share);
   line += fmt::format("{},{},{},{},{},{},{},", f.variation, low(r.variation), high(r.variation),

@@ -98,24 +98,11 @@ std::string sampling_text(const TraceSampling& sampling) {
 Json optional_figure(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 Json layer_figures_json(const TraceLayerFigures& layer) {
-  const LayerActivation& activation = layer.activation;
-  return {{"layer", activation.layer},
-          {"n_calls", activation.n_calls},
-          {"hottest_expert", activation.hottest_expert},
-          {"hottest_share", activation.hottest_share},
-          {"coldest_expert", activation.coldest_expert},
-          {"coldest_share", activation.coldest_share},
-          {"routing_entropy_bits", activation.routing_entropy_bits},
-          {"routing_entropy_normalised", activation.routing_entropy_normalised},
-          {"share_variation", activation.share_variation},
-          {"share_max_over_mean", activation.share_max_over_mean},
-          {"never_called", activation.never_called},
-          {"distinct_experts", activation.distinct_experts},
-          {"effective_experts", layer.effective_experts},
-          {"router_entropy_bits", optional_figure(layer.router_entropy_bits)},
-          {"stability", optional_figure(activation.stability)},
-          {"top1_change_rate", optional_figure(activation.top1_change_rate)},
-          {"calls", layer.calls}};
+  Json json = to_json(layer.activation);
+  json["effective_experts"] = layer.effective_experts;
+  json["router_entropy_bits"] = optional_figure(layer.router_entropy_bits);
+  json["calls"] = layer.calls;
+  return json;
 }
 
 }  // namespace
@@ -139,7 +126,7 @@ Result<TraceFigures> count_trace(TraceReader& reader) {
   }));
   for (const TraceLayerCounter& counter : counters) {
     figures.layers.push_back(counter.figures());
-    figures.n_calls += figures.layers.back().activation.n_calls;
+    figures.n_calls += figures.layers.back().activation.shares.n_calls;
   }
   return figures;
 }
@@ -171,9 +158,9 @@ std::string render_text(const TraceInfo& info, const TraceFigures& figures) {
     const LayerActivation& a = layer.activation;
     text += fmt::format(
         " {:>5} {:>6} {:>6.2f} % {:>6} {:>6.2f} % {:>12.4f} {:>6.3f} {:>9.2f} {:>5.1f} % {:>10.3f}", a.layer,
-        a.hottest_expert, 100 * a.hottest_share, a.coldest_expert, 100 * a.coldest_share,
-        a.routing_entropy_normalised, a.share_variation, a.share_max_over_mean, 100 * a.never_called,
-        layer.effective_experts);
+        a.shares.hottest_expert, 100 * a.shares.hottest_share, a.shares.coldest_expert,
+        100 * a.shares.coldest_share, a.shares.entropy_normalised, a.shares.variation, a.shares.max_over_mean,
+        100 * a.shares.never_called, layer.effective_experts);
     text += a.stability ? fmt::format(" {:>10.3f}\n", *a.stability) : fmt::format(" {:>10}\n", "-");
   }
   return text;

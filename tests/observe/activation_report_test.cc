@@ -37,19 +37,19 @@ TEST(ActivationReport, EveryExpertInTurnIsUniform) {
   ASSERT_EQ(report.layers.size(), 1U);
   const LayerActivation& layer = report.layers[0];
   EXPECT_EQ(layer.layer, 1);
-  EXPECT_EQ(layer.n_calls, 8);
-  EXPECT_EQ(layer.hottest_expert, 0);
-  EXPECT_EQ(layer.coldest_expert, 0);
-  EXPECT_DOUBLE_EQ(layer.hottest_share, 0.25);
-  EXPECT_DOUBLE_EQ(layer.coldest_share, 0.25);
-  EXPECT_DOUBLE_EQ(layer.routing_entropy_bits, 2);
-  EXPECT_DOUBLE_EQ(layer.routing_entropy_normalised, 1);
-  EXPECT_DOUBLE_EQ(layer.share_variation, 0);
-  EXPECT_DOUBLE_EQ(layer.share_max_over_mean, 1);
-  EXPECT_DOUBLE_EQ(layer.never_called, 0);
+  EXPECT_EQ(layer.shares.n_calls, 8);
+  EXPECT_EQ(layer.shares.hottest_expert, 0);
+  EXPECT_EQ(layer.shares.coldest_expert, 0);
+  EXPECT_DOUBLE_EQ(layer.shares.hottest_share, 0.25);
+  EXPECT_DOUBLE_EQ(layer.shares.coldest_share, 0.25);
+  EXPECT_DOUBLE_EQ(layer.shares.entropy_bits, 2);
+  EXPECT_DOUBLE_EQ(layer.shares.entropy_normalised, 1);
+  EXPECT_DOUBLE_EQ(layer.shares.variation, 0);
+  EXPECT_DOUBLE_EQ(layer.shares.max_over_mean, 1);
+  EXPECT_DOUBLE_EQ(layer.shares.never_called, 0);
   EXPECT_EQ(layer.stability, 0.0);
   EXPECT_EQ(layer.top1_change_rate, 1.0);
-  EXPECT_EQ(layer.distinct_experts, 4);
+  EXPECT_EQ(layer.shares.distinct, 4);
   const double expected = 4 * (1 - std::pow(0.75, 8));
   EXPECT_DOUBLE_EQ(layer.expected_union, expected);
   EXPECT_DOUBLE_EQ(report.sharing_gain, expected / 4);
@@ -62,15 +62,15 @@ TEST(ActivationReport, OneExpertForAllIsAsBiasedAsCanBe) {
   const ActivationReport report = report_of(4, 2, 5, 2, [](int64_t, int64_t) { return TestRoute{{2}, {1}}; });
   ASSERT_EQ(report.layers.size(), 2U);
   for (const LayerActivation& layer : report.layers) {
-    EXPECT_EQ(layer.hottest_expert, 2);
-    EXPECT_EQ(layer.hottest_share, 1);
-    EXPECT_EQ(layer.coldest_expert, 0);
-    EXPECT_EQ(layer.coldest_share, 0);
-    EXPECT_EQ(layer.routing_entropy_bits, 0);
-    EXPECT_FALSE(std::signbit(layer.routing_entropy_bits));
-    EXPECT_DOUBLE_EQ(layer.share_variation, std::sqrt(3));  // of shares 1, 0, 0, 0
-    EXPECT_DOUBLE_EQ(layer.share_max_over_mean, 4);
-    EXPECT_DOUBLE_EQ(layer.never_called, 0.75);
+    EXPECT_EQ(layer.shares.hottest_expert, 2);
+    EXPECT_EQ(layer.shares.hottest_share, 1);
+    EXPECT_EQ(layer.shares.coldest_expert, 0);
+    EXPECT_EQ(layer.shares.coldest_share, 0);
+    EXPECT_EQ(layer.shares.entropy_bits, 0);
+    EXPECT_FALSE(std::signbit(layer.shares.entropy_bits));
+    EXPECT_DOUBLE_EQ(layer.shares.variation, std::sqrt(3));  // of shares 1, 0, 0, 0
+    EXPECT_DOUBLE_EQ(layer.shares.max_over_mean, 4);
+    EXPECT_DOUBLE_EQ(layer.shares.never_called, 0.75);
     EXPECT_EQ(layer.stability, 1.0);
     EXPECT_EQ(layer.top1_change_rate, 0.0);
     EXPECT_EQ(layer.expected_union, 1);
@@ -92,7 +92,7 @@ TEST(ActivationReport, ATokenWithoutExpertsInALayerCounts) {
   EXPECT_EQ(report.tokens[1].active_parameters, 1010);
   EXPECT_DOUBLE_EQ(report.all.active_parameters.mean, 1017.5);
   EXPECT_DOUBLE_EQ(report.tokens[1].effective_experts, 0.5);
-  EXPECT_EQ(report.layers[1].n_calls, 3);
+  EXPECT_EQ(report.layers[1].shares.n_calls, 3);
 }
 
 TEST(ActivationReport, CountsParametersBytesAndFlopsOfTheExpertsThatWereChosen) {
@@ -185,7 +185,7 @@ TEST(ActivationReport, LeavesOutTokensWithoutAllTheirLayers) {
   ASSERT_EQ(report.tokens.size(), 2U);
   EXPECT_EQ(report.tokens[0].position, 2);
   EXPECT_EQ(report.by_position.front().first_position, 2);
-  EXPECT_EQ(report.layers[0].n_calls, 2);
+  EXPECT_EQ(report.layers[0].shares.n_calls, 2);
   const std::string text = render_text(report);
   EXPECT_THAT(text, HasSubstr("1 tokens are left out"));
   EXPECT_THAT(text, HasSubstr("3 routes were dropped"));

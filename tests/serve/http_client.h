@@ -17,6 +17,10 @@
 
 namespace soli::serve {
 
+inline std::string get(std::string_view path) {
+  return "GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
+}
+
 class TestClient {
  public:
   static constexpr int kPatience_ms = 10'000;

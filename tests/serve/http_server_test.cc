@@ -40,10 +40,6 @@ class HttpServerTest : public ::testing::Test {
   std::unique_ptr<HttpServer> server;
 };
 
-std::string plain_get(std::string_view path) {
-  return "GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
-}
-
 std::string echo_post(std::string_view path, std::string_view body, std::string_view more = "") {
   return "POST " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n" + std::string(more) +
          "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + std::string(body);
@@ -71,7 +67,7 @@ TEST_F(HttpServerTest, AnswersOneAfterAnotherOnOneConnection) {
 TEST_F(HttpServerTest, AnswersPipelinedRequestsInTheirOrder) {
   start();
   TestClient client = connect();
-  client.send(echo_post("/later", "first") + plain_get("/second?x") + echo_post("/echo", "third"));
+  client.send(echo_post("/later", "first") + get("/second?x") + echo_post("/echo", "third"));
   EXPECT_EQ(body_of(client.read_answer()), "first");
   EXPECT_EQ(body_of(client.read_answer()), "/second?x");
   EXPECT_EQ(body_of(client.read_answer()), "third");
@@ -102,7 +98,7 @@ TEST_F(HttpServerTest, GivesHeadWithoutBody) {
   client.send("HEAD /path HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const std::string head = client.read_until("\r\n\r\n");
   EXPECT_THAT(head, HasSubstr("Content-Length: 6\r\n"));
-  client.send(plain_get("/next"));
+  client.send(get("/next"));
   EXPECT_EQ(body_of(client.read_answer()), "/next?");
 }
 
@@ -202,17 +198,17 @@ TEST_F(HttpServerTest, LimitsConnections) {
   TestClient first = connect();
   TestClient second = connect();
   for (TestClient* client : {&first, &second}) {
-    client->send(plain_get("/"));
+    client->send(get("/"));
     EXPECT_EQ(status_of(client->read_answer()), 200);
   }
-  const std::string refused = say(plain_get("/"));
+  const std::string refused = say(get("/"));
   EXPECT_EQ(status_of(refused), 503);
   EXPECT_THAT(refused, HasSubstr("Retry-After: 1\r\n"));
   EXPECT_GE(server->counters().connections_refused, 1);
   second.leave();
   while (server->counters().connections > 1) std::this_thread::yield();
   TestClient third = connect();
-  third.send(plain_get("/"));
+  third.send(get("/"));
   EXPECT_EQ(status_of(third.read_answer()), 200);
 }
 
@@ -226,24 +222,24 @@ TEST_F(HttpServerTest, LimitsTime) {
   EXPECT_EQ(status("GET / HTTP/1.1\r\nHost: loc"), 408);
   EXPECT_EQ(status("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nabc"), 408);
   TestClient client = connect();
-  client.send(plain_get("/"));
+  client.send(get("/"));
   EXPECT_EQ(status_of(client.read_answer()), 200);
   EXPECT_TRUE(client.is_closed_within(5000));
-  EXPECT_EQ(status(plain_get("/keep")), 504);
+  EXPECT_EQ(status(get("/keep")), 504);
   EXPECT_TRUE(handler.wait_for_abandoned(1));
 }
 
 TEST_F(HttpServerTest, SendsASourceInChunksAsItComes) {
   start();
   TestClient client = connect();
-  client.send(plain_get("/feed"));
+  client.send(get("/feed"));
   const auto feed = handler.wait_for_feed();
   EXPECT_THAT(client.read_until("\r\n\r\n"), HasSubstr("Transfer-Encoding: chunked\r\n"));
   feed->push("hello");
   EXPECT_EQ(client.read(10), "5\r\nhello\r\n");
   feed->push("world", true);
   EXPECT_EQ(client.read(15), "5\r\nworld\r\n0\r\n\r\n");
-  client.send(plain_get("/again"));
+  client.send(get("/again"));
   EXPECT_EQ(body_of(client.read_answer()), "/again?");
   EXPECT_TRUE(feed->is_destroyed());
 }
@@ -252,7 +248,7 @@ TEST_F(HttpServerTest, SaysThatASilentSourceLives) {
   options.limits.keep_alive_time = std::chrono::milliseconds(20);
   start();
   TestClient client = connect();
-  client.send(plain_get("/feed"));
+  client.send(get("/feed"));
   const auto feed = handler.wait_for_feed();
   client.read_until("\r\n\r\n");
   EXPECT_EQ(client.read(16), "3\r\n:\n\n\r\n3\r\n:\n\n\r\n");
@@ -264,12 +260,12 @@ TEST_F(HttpServerTest, StopsASourceWhoseClientDoesNotRead) {
   options.limits.write_time = std::chrono::milliseconds(300);
   start();
   TestClient slow = connect(4096);
-  slow.send(plain_get("/feed"));
+  slow.send(get("/feed"));
   const auto feed = handler.wait_for_feed();
   for (int i = 0; i < 100; ++i) feed->push(std::string(16 << 10, 'a'));
   // Another one is served meanwhile.
   TestClient other = connect();
-  other.send(plain_get("/other"));
+  other.send(get("/other"));
   EXPECT_EQ(body_of(other.read_answer()), "/other?");
   const HttpRecord record = handler.wait_for_record(1);
   EXPECT_TRUE(record.abandoned);
@@ -281,18 +277,18 @@ TEST_F(HttpServerTest, StopsASourceWhoseClientDoesNotRead) {
 TEST_F(HttpServerTest, NoticesThatAClientHasLeft) {
   start();
   TestClient ending = connect();
-  ending.send(plain_get("/keep"));
+  ending.send(get("/keep"));
   handler.wait_for_kept(0);
   ending.leave();
   EXPECT_TRUE(handler.wait_for_abandoned(1));
   TestClient breaking = connect();
-  breaking.send(plain_get("/keep"));
+  breaking.send(get("/keep"));
   handler.wait_for_kept(1);
   breaking.break_off();
   EXPECT_TRUE(handler.wait_for_abandoned(2));
   // Also behind a request that waits.
   TestClient pipelining = connect();
-  pipelining.send(plain_get("/keep") + plain_get("/next"));
+  pipelining.send(get("/keep") + get("/next"));
   handler.wait_for_kept(2);
   pipelining.leave();
   EXPECT_TRUE(handler.wait_for_abandoned(3));
@@ -305,7 +301,7 @@ TEST_F(HttpServerTest, NoticesThatAClientHasLeft) {
 TEST_F(HttpServerTest, DestroysTheSourceOfAClientThatHasLeft) {
   start();
   TestClient client = connect();
-  client.send(plain_get("/feed"));
+  client.send(get("/feed"));
   const auto feed = handler.wait_for_feed();
   client.read_until("\r\n\r\n");
   client.leave();
@@ -316,7 +312,7 @@ TEST_F(HttpServerTest, DestroysTheSourceOfAClientThatHasLeft) {
 TEST_F(HttpServerTest, HearsOfAnAbandonedRequestAlsoAfterwards) {
   start();
   TestClient client = connect();
-  client.send(plain_get("/keep"));
+  client.send(get("/keep"));
   const auto kept = handler.wait_for_kept();
   client.leave();
   ASSERT_TRUE(handler.wait_for_abandoned(1));
@@ -329,13 +325,13 @@ TEST_F(HttpServerTest, HearsOfAnAbandonedRequestAlsoAfterwards) {
 TEST_F(HttpServerTest, AnswersForAHandlerThatDoesNot) {
   start();
   TestClient client = connect();
-  client.send(plain_get("/drop"));
+  client.send(get("/drop"));
   EXPECT_EQ(status_of(client.read_answer()), 500);
 }
 
 TEST_F(HttpServerTest, ARefusedBodyEndsTheConnection) {
   start();
-  const std::string answer = say(echo_post("/refuse", std::string(100'000, 'a')) + plain_get("/smuggled"));
+  const std::string answer = say(echo_post("/refuse", std::string(100'000, 'a')) + get("/smuggled"));
   EXPECT_EQ(status_of(answer), 401);
   EXPECT_THAT(answer, Not(HasSubstr("/smuggled")));
 }
@@ -343,14 +339,14 @@ TEST_F(HttpServerTest, ARefusedBodyEndsTheConnection) {
 TEST_F(HttpServerTest, DrainsIdleConnectionsAndFinishesTheOthers) {
   start();
   TestClient idle = connect();
-  idle.send(plain_get("/"));
+  idle.send(get("/"));
   idle.read_answer();
   TestClient busy = connect();
-  busy.send(plain_get("/keep"));
+  busy.send(get("/keep"));
   const auto kept = handler.wait_for_kept();
   server->drain();
   EXPECT_TRUE(idle.is_closed_within(5000));
-  const std::string late = say(plain_get("/late"));
+  const std::string late = say(get("/late"));
   EXPECT_EQ(status_of(late), 200);
   EXPECT_THAT(late, HasSubstr("Connection: close\r\n"));
   kept->respond({.body = "done"});
@@ -360,10 +356,10 @@ TEST_F(HttpServerTest, DrainsIdleConnectionsAndFinishesTheOthers) {
 TEST_F(HttpServerTest, SaysGoodbyeToThoseThatItCutsOff) {
   start();
   TestClient kept = connect();
-  kept.send(plain_get("/keep"));
+  kept.send(get("/keep"));
   const auto responder = handler.wait_for_kept();
   TestClient fed = connect();
-  fed.send(plain_get("/feed"));
+  fed.send(get("/feed"));
   handler.wait_for_feed()->push("one");
   fed.read_until("one\r\n");
   server->cut_off();
@@ -382,10 +378,10 @@ TEST_F(HttpServerTest, SaysGoodbyeToThoseThatItCutsOff) {
 TEST_F(HttpServerTest, StopsAtOnce) {
   start();
   TestClient kept = connect();
-  kept.send(plain_get("/keep"));
+  kept.send(get("/keep"));
   const auto responder = handler.wait_for_kept();
   TestClient fed = connect();
-  fed.send(plain_get("/feed"));
+  fed.send(get("/feed"));
   const auto feed = handler.wait_for_feed();
   TestClient idle = connect();
   server->stop();

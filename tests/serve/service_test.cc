@@ -25,10 +25,6 @@ std::string post(std::string_view path, std::string_view body, std::string_view 
          std::string(body);
 }
 
-std::string get(std::string_view path) {
-  return "GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
-}
-
 class ServiceTest : public ::testing::Test {
  protected:
   void SetUp() override {
