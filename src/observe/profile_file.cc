@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <iterator>
@@ -21,6 +22,9 @@ using hf::JsonValue;
 
 constexpr std::string_view kProfileFormat = "soli-profile-1";
 constexpr int64_t kMaxCount = int64_t{1} << 53;
+/// Of tokens, calls, batches in one layer of one domain: those of all experts of all domains still fit in 64
+/// bits.
+constexpr int64_t kMaxTokens = int64_t{1} << 38;
 
 template <typename Range>
 std::string numbers_text(const Range& numbers) {
@@ -100,7 +104,8 @@ Result<Moments> read_moments(const JsonValue& object, std::string_view key) {
   constexpr double kMost = 1e300;
   SOLI_ASSIGN_OR_RETURN(const std::vector<double> numbers,
                         read_numbers_at<double>(object, key, 3, -kMost, kMost));
-  if (numbers[0] >= 0 && numbers[0] <= static_cast<double>(kMaxCount) && numbers[0] == std::floor(numbers[0]))
+  if (numbers[0] >= 0 && numbers[0] <= static_cast<double>(kMaxTokens) &&
+      numbers[0] == std::floor(numbers[0]))
     return Moments{static_cast<int64_t>(numbers[0]), numbers[1], numbers[2]};
   SOLI_ASSIGN_OR_RETURN(const JsonValue value, object.at(key));
   return value.wrong("a count, a sum and a sum of squares");
@@ -111,9 +116,9 @@ Result<LayerCounts> read_layer(const JsonValue& object, const ProfileShape& shap
   const auto n_experts = static_cast<size_t>(shape.n_experts);
   const size_t n_pairs = shape.counts_pairs ? LayerCounts::n_pairs(shape.n_experts) : 0;
   SOLI_ASSIGN_OR_RETURN(std::vector<int64_t> calls,
-                        read_numbers_at<int64_t>(object, "calls", n_experts, 0, kMaxCount));
+                        read_numbers_at<int64_t>(object, "calls", n_experts, 0, kMaxTokens));
   SOLI_ASSIGN_OR_RETURN(std::vector<int64_t> pairs,
-                        read_numbers_at<int64_t>(object, "pairs", n_pairs, 0, kMaxCount));
+                        read_numbers_at<int64_t>(object, "pairs", n_pairs, 0, kMaxTokens));
   LayerCounts layer(shape.n_experts, false);
   layer.calls = std::move(calls);
   layer.pairs = std::move(pairs);
@@ -123,12 +128,12 @@ Result<LayerCounts> read_layer(const JsonValue& object, const ProfileShape& shap
   SOLI_ASSIGN_OR_RETURN(layer.margin, read_moments(object, "margin"));
   SOLI_ASSIGN_OR_RETURN(layer.overlap, read_moments(object, "overlap"));
   SOLI_ASSIGN_OR_RETURN(const JsonValue changes, object.at("top1_changes"));
-  SOLI_ASSIGN_OR_RETURN(layer.top1_changes, changes.integer(0, kMaxCount));
+  SOLI_ASSIGN_OR_RETURN(layer.top1_changes, changes.integer(0, kMaxTokens));
   SOLI_ASSIGN_OR_RETURN(const std::vector<int64_t> batches,
-                        read_numbers_at<int64_t>(object, "batches", 2 * layer.batches.size(), 0, kMaxCount));
+                        read_numbers_at<int64_t>(object, "batches", 2 * layer.batches.size(), 0, kMaxTokens));
   for (size_t b = 0; b < layer.batches.size(); ++b) layer.batches[b] = {batches[2 * b], batches[2 * b + 1]};
   SOLI_ASSIGN_OR_RETURN(const std::vector<double> positions,
-                        read_numbers_at<double>(object, "positions", 4 * layer.positions.size(), 0, 0x1p53));
+                        read_numbers_at<double>(object, "positions", 4 * layer.positions.size(), 0, 0x1p38));
   for (size_t b = 0; b < layer.positions.size(); ++b) {
     const double* const p = positions.data() + 4 * b;
     layer.positions[b] = {static_cast<int64_t>(p[0]), static_cast<int64_t>(p[1]), p[2], p[3]};
@@ -168,19 +173,32 @@ Result<SampledRun> read_run(const JsonValue& object, const ProfileShape& shape) 
   return run;
 }
 
+/// Each token passes through all layers: what counts tokens is the same in each.
+bool has_seen_the_same_tokens(const LayerCounts& layer, const LayerCounts& first) {
+  const auto same_batches = [](const BatchSums& a, const BatchSums& b) { return a.n_batches == b.n_batches; };
+  const auto same_tokens = [](const PositionSums& a, const PositionSums& b) {
+    return a.n_tokens == b.n_tokens;
+  };
+  return layer.n_tokens() == first.n_tokens() &&
+         std::equal(layer.batches.begin(), layer.batches.end(), first.batches.begin(), same_batches) &&
+         std::equal(layer.positions.begin(), layer.positions.end(), first.positions.begin(), same_tokens);
+}
+
 Result<DomainCounts> read_domain(const JsonValue& object, const ProfileShape& shape) {
   SOLI_ASSIGN_OR_RETURN(std::string name, object.text_at("name"));
   DomainCounts domain(std::move(name), {});
   SOLI_ASSIGN_OR_RETURN(const std::string hash, object.text_at("text_hash"));
   std::from_chars(hash.data(), hash.data() + hash.size(), domain.text_hash, 16);
   SOLI_ASSIGN_OR_RETURN(const JsonValue windows, object.at("windows"));
-  SOLI_ASSIGN_OR_RETURN(domain.n_windows, windows.integer(0, kMaxCount));
+  SOLI_ASSIGN_OR_RETURN(domain.n_windows, windows.integer(0, kMaxTokens));
   SOLI_ASSIGN_OR_RETURN(const JsonValue layers, object.at("layers"));
   SOLI_ASSIGN_OR_RETURN(const std::vector<JsonValue> items, layers.items(shape.layers.size()));
   if (items.size() != shape.layers.size()) return layers.wrong("the counts of each layer");
   for (const JsonValue& item : items) {
     SOLI_ASSIGN_OR_RETURN(LayerCounts layer, read_layer(item, shape));
     domain.layers.push_back(std::move(layer));
+    if (!has_seen_the_same_tokens(domain.layers.back(), domain.layers.front()))
+      return item.wrong("as many tokens, by batches and by positions, as in the first layer");
   }
   SOLI_ASSIGN_OR_RETURN(const JsonValue sample, object.at("sample"));
   SOLI_ASSIGN_OR_RETURN(const std::vector<JsonValue> runs, sample.items(RoutingSample::kMaxRuns));

@@ -172,6 +172,20 @@ TEST(ProfileFile, SaysWhatIsWrong) {
   EXPECT_THAT(error_of("{", "["), HasSubstr(""));
 }
 
+TEST(ProfileFile, LayersHaveSeenTheSameTokens) {
+  const auto error_after = [](auto change) {
+    RoutingProfile profile = forty_windows({1, 2});
+    change(profile.domains[0].layers[1]);
+    const auto result = parse_profile(profile_to_text(profile));
+    return result ? std::string("none") : result.error().message;
+  };
+  EXPECT_EQ(error_after([](LayerCounts&) {}), "none");
+  const auto is_refused = HasSubstr("domains[0].layers[1]");
+  EXPECT_THAT(error_after([](LayerCounts& layer) { ++layer.chosen.n; }), is_refused);
+  EXPECT_THAT(error_after([](LayerCounts& layer) { layer.batches[2].n_batches = 0; }), is_refused);
+  EXPECT_THAT(error_after([](LayerCounts& layer) { layer.positions[1].n_tokens = 0; }), is_refused);
+}
+
 TEST(ProfileDrift, IsFromTheDomainOfThatName) {
   const RoutingProfile before = five_tokens();
   RoutingProfile now = simulated_profile(before.shape, 2);
