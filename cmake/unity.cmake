@@ -1,5 +1,6 @@
-# Which files are compiled together where CMAKE_UNITY_BUILD is on: files of one folder, some ten at a time, grouped by
-# a hash of their names. A new file then changes one group, and not all that come after it in the alphabet.
+# Which files are compiled together where CMAKE_UNITY_BUILD is on: files of one folder, about
+# CMAKE_UNITY_BUILD_BATCH_SIZE at a time, grouped by a hash of their names. A new file then changes one group, and not
+# all that come after it in the alphabet.
 function(soli_group_for_unity target)
   if(NOT CMAKE_UNITY_BUILD)
     return()
@@ -13,7 +14,7 @@ function(soli_group_for_unity target)
   list(REMOVE_DUPLICATES folders)
   foreach(folder IN LISTS folders)
     list(LENGTH files_of_${folder} n_files)
-    math(EXPR n_groups "(${n_files} + 9) / 10")
+    math(EXPR n_groups "(${n_files} + ${CMAKE_UNITY_BUILD_BATCH_SIZE} - 1) / ${CMAKE_UNITY_BUILD_BATCH_SIZE}")
     get_filename_component(folder_name "${folder}" NAME)
     foreach(source IN LISTS files_of_${folder})
       get_filename_component(name "${source}" NAME)

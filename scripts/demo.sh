@@ -14,7 +14,7 @@ scripts/setup.sh run
 mkdir -p build
 echo "build: release, into build/demo (log: $log)"
 if ! { cmake -S . -B build/demo -G Ninja -DCMAKE_BUILD_TYPE=Release -DSOLI_TESTS=OFF \
-       -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=10 &&
+       -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=24 &&
        cmake --build build/demo -j "$(nproc)" --target soli; } >"$log" 2>&1; then
   tail -n 100 "$log"
   echo "the build failed; whole log: $log" >&2

@@ -9,4 +9,8 @@ namespace soli {
 using EngineTime = std::chrono::steady_clock::time_point;
 using EngineClock = std::function<EngineTime()>;
 
+inline double seconds_between(EngineTime begin, EngineTime end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
 }  // namespace soli

@@ -33,10 +33,6 @@ const std::vector<double> kRequestSeconds = {0.01, 0.05, 0.1, 0.3, 0.5, 0.8, 1, 
 const std::vector<double> kTokens = {1,   2,    5,    10,   20,     50,     100,    200,
                                      500, 1000, 2000, 5000, 10'000, 20'000, 50'000, 100'000};
 
-double seconds_between(EngineTime begin, EngineTime end) {
-  return std::chrono::duration<double>(end - begin).count();
-}
-
 /// Families that are made when somebody asks.
 class Page {
  public:

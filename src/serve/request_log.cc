@@ -16,10 +16,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxPathBytes = 200;
 
-double seconds_between(EngineTime begin, EngineTime end) {
-  return std::max(0.0, std::chrono::duration<double>(end - begin).count());
-}
-
 /// In milliseconds, to a tenth.
 double ms(double seconds) { return std::round(seconds * 1e4) / 10; }
 

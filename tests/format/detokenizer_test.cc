@@ -3,19 +3,15 @@
 #include <gtest/gtest.h>
 
 #include "base/utf8.h"
+#include "format/tokenizer_test_support.h"
 #include "support/tokenizer_specs.h"
 
 namespace soli {
 namespace {
 
 using tokenizer_test::byte_pair_spec;
+using tokenizer_test::make_tokenizer;
 using tokenizer_test::sentence_piece_spec;
-
-std::unique_ptr<Tokenizer> create(TokenizerSpec spec) {
-  auto tokenizer = Tokenizer::create(std::move(spec));
-  EXPECT_TRUE(tokenizer) << tokenizer.error().message;
-  return *std::move(tokenizer);
-}
 
 std::string push_all(Detokenizer& stream, const std::vector<int32_t>& ids) {
   std::string out;
@@ -24,7 +20,7 @@ std::string push_all(Detokenizer& stream, const std::vector<int32_t>& ids) {
 }
 
 TEST(Detokenizer, HoldsACharacterBackUntilItIsComplete) {
-  const auto tokenizer = create(byte_pair_spec({}, {}));  // one byte per token
+  const auto tokenizer = make_tokenizer(byte_pair_spec({}, {}));  // one byte per token
   Detokenizer stream(*tokenizer);
   EXPECT_EQ(stream.push(0xF0), "");
   EXPECT_EQ(stream.push(0x9F), "");
@@ -37,7 +33,7 @@ TEST(Detokenizer, HoldsACharacterBackUntilItIsComplete) {
 }
 
 TEST(Detokenizer, AnIncompleteCharacterAtTheEndBecomesAReplacement) {
-  const auto tokenizer = create(byte_pair_spec({}, {}));
+  const auto tokenizer = make_tokenizer(byte_pair_spec({}, {}));
   Detokenizer stream(*tokenizer);
   EXPECT_EQ(stream.push('x'), "x");
   EXPECT_EQ(push_all(stream, {0xE4, 0xBD}), "");
@@ -46,7 +42,7 @@ TEST(Detokenizer, AnIncompleteCharacterAtTheEndBecomesAReplacement) {
 }
 
 TEST(Detokenizer, AByteThatCannotFollowReleasesWhatWasHeld) {
-  const auto tokenizer = create(byte_pair_spec({}, {}));
+  const auto tokenizer = make_tokenizer(byte_pair_spec({}, {}));
   Detokenizer stream(*tokenizer);
   EXPECT_EQ(stream.push(0xE4), "");
   EXPECT_EQ(stream.push('a'), "\uFFFDa");
@@ -57,7 +53,7 @@ TEST(Detokenizer, AByteThatCannotFollowReleasesWhatWasHeld) {
 }
 
 TEST(Detokenizer, EveryChunkIsValidAndTheStreamIsTheText) {
-  const auto tokenizer = create(byte_pair_spec({}, {}));
+  const auto tokenizer = make_tokenizer(byte_pair_spec({}, {}));
   uint32_t state = 1;
   for (int round = 0; round < 200; ++round) {
     std::vector<int32_t> ids;
@@ -80,7 +76,7 @@ TEST(Detokenizer, EveryChunkIsValidAndTheStreamIsTheText) {
 }
 
 TEST(Detokenizer, TakesTheFirstBlankOffOnlyWhereATextBegins) {
-  const auto tokenizer = create(sentence_piece_spec({"▁a", "▁"}));
+  const auto tokenizer = make_tokenizer(sentence_piece_spec({"▁a", "▁"}));
   const int32_t a = *tokenizer->find_token("▁a");
   Detokenizer begins(*tokenizer), continues(*tokenizer, {.begins_text = false});
   EXPECT_EQ(push_all(begins, {a, a}), "a a");
@@ -90,7 +86,7 @@ TEST(Detokenizer, TakesTheFirstBlankOffOnlyWhereATextBegins) {
 }
 
 TEST(Detokenizer, ControlTokensAndUnknownIdsAddNothing) {
-  const auto tokenizer = create(byte_pair_spec({}, {"<|x|>"}));
+  const auto tokenizer = make_tokenizer(byte_pair_spec({}, {"<|x|>"}));
   const int32_t control = *tokenizer->find_token("<|x|>");
   Detokenizer hidden(*tokenizer), shown(*tokenizer, {.render_special = true});
   EXPECT_EQ(push_all(hidden, {control, -1, 1000000}), "");

@@ -7,20 +7,16 @@
 
 #include "format/tokenizer_merge.h"
 #include "format/tokenizer_special.h"
+#include "format/tokenizer_test_support.h"
 #include "support/tokenizer_specs.h"
 
 namespace soli {
 namespace {
 
 using tokenizer_test::byte_pair_spec;
+using tokenizer_test::make_tokenizer;
 using tokenizer_test::sentence_piece_spec;
 using Ids = std::vector<int32_t>;
-
-std::unique_ptr<Tokenizer> create(TokenizerSpec spec) {
-  auto tokenizer = Tokenizer::create(std::move(spec));
-  EXPECT_TRUE(tokenizer) << tokenizer.error().message;
-  return *std::move(tokenizer);
-}
 
 /// The ids as texts, which are easier to read.
 std::vector<std::string> texts(const Tokenizer& tokenizer, const std::string& text,
@@ -35,7 +31,7 @@ std::vector<std::string> texts(const Tokenizer& tokenizer, const std::string& te
 using Texts = std::vector<std::string>;
 
 TEST(BytePairTokenizer, MergesTheLowestRankFirstThenTheLeftmost) {
-  const auto tokenizer = create(byte_pair_spec({"b c", "a b", "a a", "aa a"}, {}));
+  const auto tokenizer = make_tokenizer(byte_pair_spec({"b c", "a b", "a a", "aa a"}, {}));
   EXPECT_EQ(texts(*tokenizer, "abc"), (Texts{"a", "bc"}));
   EXPECT_EQ(texts(*tokenizer, "aaaaa"), (Texts{"aa", "aaa"}));
 }
@@ -43,12 +39,12 @@ TEST(BytePairTokenizer, MergesTheLowestRankFirstThenTheLeftmost) {
 TEST(BytePairTokenizer, AMergeWhoseResultIsNoTokenEndsAsBytes) {
   TokenizerSpec spec = byte_pair_spec({"a b"}, {});
   spec.merges = {"a b", "x y", "xy z"};  // xy and xyz are no tokens
-  const auto tokenizer = create(std::move(spec));
+  const auto tokenizer = make_tokenizer(std::move(spec));
   EXPECT_EQ(texts(*tokenizer, "abxyz"), (Texts{"ab", "x", "y", "z"}));
 }
 
 TEST(BytePairTokenizer, BytesAreCutByWordsNotAcross) {
-  const auto tokenizer = create(byte_pair_spec({"a Ġ", "Ġ b"}, {}));
+  const auto tokenizer = make_tokenizer(byte_pair_spec({"a Ġ", "Ġ b"}, {}));
   EXPECT_EQ(texts(*tokenizer, "a b"), (Texts{"a", "Ġb"}));
 }
 
@@ -59,8 +55,8 @@ TEST(BytePairTokenizer, SomePretokenizersTakeWholeWordsFirst) {
   TokenizerSpec whole = spec;
   whole.pretokenizer = "llama-bpe";
   whole.bos = static_cast<int64_t>(spec.tokens.size()) - 2;
-  EXPECT_EQ(texts(*create(std::move(spec)), "abcd"), (Texts{"ab", "cd"}));
-  const auto tokenizer = create(std::move(whole));
+  EXPECT_EQ(texts(*make_tokenizer(std::move(spec)), "abcd"), (Texts{"ab", "cd"}));
+  const auto tokenizer = make_tokenizer(std::move(whole));
   EXPECT_EQ(texts(*tokenizer, "abcd"), (Texts{"<s>", "abcd"})) << "and they add BOS by themselves";
   EXPECT_EQ(texts(*tokenizer, "abcd", {.add_special = false}), (Texts{"abcd"}));
 }
@@ -68,7 +64,7 @@ TEST(BytePairTokenizer, SomePretokenizersTakeWholeWordsFirst) {
 TEST(BytePairTokenizer, AByteWithoutATokenIsAnErrorThatNamesIt) {
   TokenizerSpec spec;
   spec.tokens = {"a", "b"};
-  const auto tokenizer = create(std::move(spec));
+  const auto tokenizer = make_tokenizer(std::move(spec));
   EXPECT_TRUE(tokenizer->encode("ab"));
   const auto failed = tokenizer->encode("abA");
   ASSERT_FALSE(failed);
@@ -76,7 +72,7 @@ TEST(BytePairTokenizer, AByteWithoutATokenIsAnErrorThatNamesIt) {
 }
 
 TEST(BytePairTokenizer, TextsAreBytes) {
-  const auto tokenizer = create(byte_pair_spec({}, {}));
+  const auto tokenizer = make_tokenizer(byte_pair_spec({}, {}));
   std::string all;
   for (int i = 1; i < 128; ++i) all.push_back(static_cast<char>(i));
   all += " é中😁 \u200D ";
@@ -88,7 +84,7 @@ TEST(BytePairTokenizer, TextsAreBytes) {
 TEST(Tokenizer, BytesThatAreNotUtf8CountAsReplacements) {
   for (TokenizerSpec spec : {byte_pair_spec({}, {}), sentence_piece_spec({"▁"})}) {
     spec.add_bos = false;
-    const auto tokenizer = create(std::move(spec));
+    const auto tokenizer = make_tokenizer(std::move(spec));
     const auto ids = tokenizer->encode("a\xFFz\xE4\xBD");
     ASSERT_TRUE(ids);
     EXPECT_EQ(tokenizer->decode(*ids), "a\uFFFDz\uFFFD");
@@ -96,7 +92,7 @@ TEST(Tokenizer, BytesThatAreNotUtf8CountAsReplacements) {
 }
 
 TEST(SentencePieceTokenizer, MergesByScore) {
-  const auto tokenizer = create(sentence_piece_spec({"bc", "ab", "▁", "a", "b", "c"}));
+  const auto tokenizer = make_tokenizer(sentence_piece_spec({"bc", "ab", "▁", "a", "b", "c"}));
   EXPECT_EQ(texts(*tokenizer, "abc"), (Texts{"<s>", "▁", "a", "bc"}));
 }
 
@@ -105,20 +101,20 @@ TEST(SentencePieceTokenizer, TheLeftmostOfEqualScores) {
   spec.scores.clear();  // all 0
   spec.add_space_prefix = false;
   spec.add_bos = false;
-  EXPECT_EQ(texts(*create(std::move(spec)), "babab"), (Texts{"ba", "ba", "<0x62>"}));
+  EXPECT_EQ(texts(*make_tokenizer(std::move(spec)), "babab"), (Texts{"ba", "ba", "<0x62>"}));
 }
 
 TEST(SentencePieceTokenizer, WhatIsNoTokenBecomesBytes) {
-  const auto tokenizer = create(sentence_piece_spec({"▁"}));
+  const auto tokenizer = make_tokenizer(sentence_piece_spec({"▁"}));
   EXPECT_EQ(texts(*tokenizer, "é"), (Texts{"<s>", "▁", "<0xC3>", "<0xA9>"}));
   EXPECT_EQ(tokenizer->decode(*tokenizer->encode("é 中", {.add_special = false})), "é 中");
 }
 
 TEST(SentencePieceTokenizer, CutsIntoWordsOnlyWhereNoTokenCrosses) {
   // With "a▁b" a token, the blank does not end a word.
-  const auto crossing = create(sentence_piece_spec({"▁b", "a▁b", "▁", "a", "b"}));
+  const auto crossing = make_tokenizer(sentence_piece_spec({"▁b", "a▁b", "▁", "a", "b"}));
   EXPECT_EQ(texts(*crossing, "a b", {.add_special = false}), (Texts{"▁", "a▁b"}));
-  const auto plain = create(sentence_piece_spec({"▁b", "▁▁", "▁", "a", "b"}));
+  const auto plain = make_tokenizer(sentence_piece_spec({"▁b", "▁▁", "▁", "a", "b"}));
   EXPECT_EQ(texts(*plain, "a b   b", {.add_special = false}), (Texts{"▁", "a", "▁b", "▁▁", "▁b"}));
 }
 
@@ -126,7 +122,7 @@ TEST(Tokenizer, SpecialTokensAreFoundOnlyWhenAskedFor) {
   TokenizerSpec spec = byte_pair_spec({}, {"<|im_start|>"});
   spec.tokens.push_back("[tool]");
   spec.types.push_back(static_cast<int32_t>(TokenType::kUserDefined));
-  const auto tokenizer = create(std::move(spec));
+  const auto tokenizer = make_tokenizer(std::move(spec));
   const std::string text = "<|im_start|>[tool]";
   EXPECT_EQ(texts(*tokenizer, text, {.parse_special = true}), (Texts{"<|im_start|>", "[tool]"}));
   EXPECT_EQ(texts(*tokenizer, text).size(), 13u) << "user-defined tokens are found always";
@@ -139,7 +135,7 @@ TEST(Tokenizer, TextsThatMeanControlAreControlWhateverTheFileSays) {
     spec.tokens.push_back(text);
     spec.types.push_back(static_cast<int32_t>(TokenType::kUserDefined));
   }
-  const auto tokenizer = create(std::move(spec));
+  const auto tokenizer = make_tokenizer(std::move(spec));
   const int32_t end = *tokenizer->find_token("</s>");
   EXPECT_TRUE(tokenizer->is_control(end));
   EXPECT_EQ(tokenizer->piece(end, false), "");
@@ -157,7 +153,7 @@ TEST(Tokenizer, AnAnswerOfSeveralPartsDoesNotEndAtTheEndOfAPart) {
   const Texts controls = {"<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|return|>", "<|call|>"};
   TokenizerSpec spec = byte_pair_spec({}, controls);
   spec.eos = static_cast<int64_t>(spec.tokens.size()) - 2;
-  const auto tokenizer = create(std::move(spec));
+  const auto tokenizer = make_tokenizer(std::move(spec));
   EXPECT_EQ(tokenizer->end_of_generation_ids(),
             (Ids{*tokenizer->find_token("<|return|>"), *tokenizer->find_token("<|call|>")}));
   const int32_t channel = *tokenizer->find_token("<|channel|>");
@@ -168,18 +164,18 @@ TEST(Tokenizer, AnAnswerOfSeveralPartsDoesNotEndAtTheEndOfAPart) {
 
 TEST(Tokenizer, AddsBosAndEosAsTheFileSays) {
   TokenizerSpec spec = sentence_piece_spec({"▁", "a"});
-  EXPECT_EQ(texts(*create(spec), "a"), (Texts{"<s>", "▁", "a"}))
+  EXPECT_EQ(texts(*make_tokenizer(spec), "a"), (Texts{"<s>", "▁", "a"}))
       << "SentencePiece: BOS unless told otherwise";
-  EXPECT_EQ(texts(*create(spec), ""), (Texts{"<s>"}));
+  EXPECT_EQ(texts(*make_tokenizer(spec), ""), (Texts{"<s>"}));
   spec.add_bos = false;
   spec.add_eos = true;
-  const auto tokenizer = create(spec);
+  const auto tokenizer = make_tokenizer(spec);
   EXPECT_EQ(texts(*tokenizer, "a"), (Texts{"▁", "a", "</s>"}));
   EXPECT_TRUE(tokenizer->adds_eos());
   EXPECT_FALSE(tokenizer->adds_bos());
   // A text that begins with BOS, when special tokens are added too, gets two: the caller decides.
   spec.add_bos = true;
-  EXPECT_EQ(texts(*create(spec), "<s>a", {.add_special = false, .parse_special = true}),
+  EXPECT_EQ(texts(*make_tokenizer(spec), "<s>a", {.add_special = false, .parse_special = true}),
             (Texts{"<s>", "▁", "a"}));
 }
 
@@ -192,18 +188,18 @@ TEST(Tokenizer, Phi3SwallowsBlanksAfterSpecialTokens) {
   const std::string text = "<|user|> \n a<s> a";
   const EncodeOptions options{.parse_special = true};
   spec.special_tokens_strip_right = true;
-  EXPECT_EQ(texts(*create(spec), text, options), (Texts{"<|user|>", "▁a", "<s>", "▁", "▁a"}));
+  EXPECT_EQ(texts(*make_tokenizer(spec), text, options), (Texts{"<|user|>", "▁a", "<s>", "▁", "▁a"}));
   spec.special_tokens_strip_right = false;
-  EXPECT_EQ(texts(*create(spec), "<|user|> a", options), (Texts{"<|user|>", "▁", "▁a"}));
+  EXPECT_EQ(texts(*make_tokenizer(spec), "<|user|> a", options), (Texts{"<|user|>", "▁", "▁a"}));
 }
 
 TEST(Tokenizer, DescribesItself) {
-  EXPECT_EQ(create(byte_pair_spec({}, {}))->description(), "BPE, pre-tokenizer gpt-2, 256 tokens");
+  EXPECT_EQ(make_tokenizer(byte_pair_spec({}, {}))->description(), "BPE, pre-tokenizer gpt-2, 256 tokens");
   TokenizerSpec large = byte_pair_spec({}, {});
   large.tokens.resize(151'936);
   large.types.clear();
-  EXPECT_EQ(create(std::move(large))->description(), "BPE, pre-tokenizer gpt-2, 151,936 tokens");
-  EXPECT_EQ(create(sentence_piece_spec({}))->description(), "SentencePiece, 259 tokens");
+  EXPECT_EQ(make_tokenizer(std::move(large))->description(), "BPE, pre-tokenizer gpt-2, 151,936 tokens");
+  EXPECT_EQ(make_tokenizer(sentence_piece_spec({}))->description(), "SentencePiece, 259 tokens");
 }
 
 struct Random {

@@ -17,6 +17,13 @@
 
 namespace soli::tokenizer_test {
 
+/// Ends with an exception, and a failure that says why, where there is none.
+inline std::unique_ptr<Tokenizer> make_tokenizer(TokenizerSpec spec) {
+  auto tokenizer = Tokenizer::create(std::move(spec));
+  EXPECT_TRUE(tokenizer) << tokenizer.error().message;
+  return std::move(tokenizer).value();
+}
+
 /// The golden files of this repository, then those that it may not hold for their licences: the folder that
 /// SOLI_GOLDEN_DIR names, or one beside the repository.
 inline std::vector<std::string> golden_roots() {

@@ -22,7 +22,7 @@ constexpr char kLower[] = "lower";
 constexpr char kStrip[] = "strip";
 constexpr char kUpper[] = "upper";
 
-Result<Value> replace(Context& context, const Value& subject, const Arguments& arguments) {
+Result<Value> replace_filter(Context& context, const Value& subject, const Arguments& arguments) {
   SOLI_ASSIGN_OR_RETURN(const Bound bound, bind("replace", arguments, {"old", "new", "count"}, 2));
   SOLI_ASSIGN_OR_RETURN(const Value text, to_text(context, subject));
   Arguments texts;
@@ -42,7 +42,7 @@ Result<Value> center(Context& context, const Value& subject, const Arguments& ar
   return find_method(text, "center")->apply(context, text, width);
 }
 
-Result<Value> format(Context& context, const Value& subject, const Arguments& arguments) {
+Result<Value> format_filter(Context& context, const Value& subject, const Arguments& arguments) {
   SOLI_ASSIGN_OR_RETURN(const Value text, to_text(context, subject));
   if (!arguments.named.empty() && !arguments.positional.empty()) {
     return fail(ErrorKind::kInvalidArgument, "format: arguments with and without names do not go together");
@@ -184,10 +184,10 @@ constexpr Filter kTextFilters[] = {
     {"e", escape},
     {"escape", escape},
     {"forceescape", force_escape},
-    {"format", format},
+    {"format", format_filter},
     {"indent", indent},
     {"lower", by_method<kLower>},
-    {"replace", replace},
+    {"replace", replace_filter},
     {"safe", safe},
     {"string", string},
     {"title", title},
