@@ -78,6 +78,8 @@ Result<ProfileEnd> read_windows(const ProfileOptions& options, Session& session,
   const auto is_out_of_time = [&] { return options.three_minutes && watch.seconds() >= kProfileSeconds; };
   ProfileRun run = {.n_parallel = options.n_parallel, .policy = session.policy()};
   run.texts_begin_with_bos = tokenizer->adds_bos() && tokenizer->bos();
+  std::vector<TraceWindow> windows;
+  run.windows = &windows;
   run.on_progress = [&](int64_t done, int64_t total) {
     const double seconds = watch.seconds();
     double left =
@@ -87,6 +89,7 @@ Result<ProfileEnd> read_windows(const ProfileOptions& options, Session& session,
     return !interrupt.interrupted() && !is_out_of_time();
   };
   SOLI_ASSIGN_OR_RETURN(const bool complete, run_profile_windows(session.engine(), texts, run, profile));
+  session.label_trace(std::move(windows));
   if (complete) return ProfileEnd::kComplete;
   return interrupt.interrupted() ? ProfileEnd::kInterrupted : ProfileEnd::kOutOfTime;
 }

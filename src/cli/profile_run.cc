@@ -128,6 +128,12 @@ class ProfileLoop {
       ProfiledWindow& window = running_.front();
       std::move(*window.routing).merge_into(profile_.domains[window.number.domain]);
       n_counted_ += n_tokens_of(window.number);
+      if (run_.windows != nullptr) {
+        run_.windows->push_back({.request = window.stream->id(),
+                                 .domain = profile_.domains[window.number.domain].name,
+                                 .number = static_cast<int64_t>(window.number.window),
+                                 .first_position = run_.texts_begin_with_bos ? 1 : 0});
+      }
       running_.pop_front();
     }
   }

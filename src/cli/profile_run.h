@@ -6,6 +6,7 @@
 #include "cli/eval_texts.h"
 #include "engine/engine.h"
 #include "observe/routing_profile.h"
+#include "observe/trace_file.h"
 
 namespace soli::cli {
 
@@ -22,6 +23,8 @@ struct ProfileRun {
   RoutingPolicy policy = {};
   /// Told the tokens that are counted, of this run, and of how many; false stops the run.
   std::function<bool(int64_t done, int64_t total)> on_progress = {};
+  /// Where not null, has what was counted added to it.
+  std::vector<TraceWindow>* windows = nullptr;
 };
 
 /// Reads the windows that `profile` does not have yet, the first of each domain, then the second, and so on,

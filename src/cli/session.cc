@@ -216,6 +216,10 @@ Status Session::start_trace(const EngineOptions& engine) {
   return {};
 }
 
+void Session::label_trace(std::vector<TraceWindow> windows) {
+  if (trace_writer_ != nullptr) trace_writer_->set_windows(std::move(windows));
+}
+
 Status Session::finish_trace() {
   if (trace_writer_ == nullptr || trace_is_told_.exchange(true)) return {};
   SOLI_ASSIGN_OR_RETURN(const TraceWriter::Totals totals, trace_writer_->finish());

@@ -79,6 +79,8 @@ class Session {
   /// Writes what --trace has recorded and not yet written, and tells how much that was; nothing to do without
   /// it, or the second time. From any thread. Fails where not all could be written.
   Status finish_trace();
+  /// What the requests of the trace read, before it is finished; nothing to do without --trace.
+  void label_trace(std::vector<TraceWindow> windows);
   /// What the expert memory did so far; null where all experts are in memory.
   std::optional<MemoryReport> memory_report() const;
   double load_seconds() const { return load_seconds_; }

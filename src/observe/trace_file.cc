@@ -26,6 +26,11 @@ constexpr std::array<TraceTable, 3> kTables = {
       "cached INTEGER NOT NULL, ids BLOB NOT NULL, weights BLOB NOT NULL, logits BLOB, "
       "UNIQUE (request, position))"}}};
 
+constexpr TraceTable kWindowsTable = {
+    "windows",
+    "CREATE TABLE windows (request INTEGER PRIMARY KEY NOT NULL, domain TEXT NOT NULL, number INTEGER NOT "
+    "NULL, first_position INTEGER NOT NULL)"};
+
 constexpr const char* kTraceFormat = "soli-trace";
 
 /// Reads values by their key.
@@ -76,6 +81,8 @@ double seconds_since_1970() {
 }
 
 std::span<const TraceTable> trace_tables() { return kTables; }
+
+const TraceTable& trace_windows_table() { return kWindowsTable; }
 
 Result<TraceShape> TraceShape::of_model(const ModelSpec& spec, int64_t k, bool has_logits) {
   if (!spec.is_moe())

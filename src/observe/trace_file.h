@@ -75,6 +75,14 @@ struct TraceRequest {
   std::string policy = {};  // as in TraceInfo
 };
 
+/// Which window of which text a request read, as `soli profile` cuts them.
+struct TraceWindow {
+  uint64_t request = 0;
+  std::string domain = {};
+  int64_t number = 0;          // of the domain's windows
+  int64_t first_position = 0;  // that is counted: 1 where BOS comes first
+};
+
 /// A row; valid until the next one is read.
 struct TraceRow {
   uint64_t request = 0;
@@ -95,6 +103,8 @@ struct TraceTable {
   const char* sql;
 };
 std::span<const TraceTable> trace_tables();
+/// The table "windows", which only traces of texts that were cut have.
+const TraceTable& trace_windows_table();
 
 /// Rows of the table "meta".
 struct TraceMeta {

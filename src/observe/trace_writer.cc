@@ -100,6 +100,11 @@ Result<TraceWriter::Totals> TraceWriter::finish() {
   return Totals{n_written_, recorder_.n_dropped(), recorder_.n_sampled_out()};
 }
 
+void TraceWriter::set_windows(std::vector<TraceWindow> windows) {
+  const std::lock_guard lock(mutex_);
+  windows_ = std::move(windows);
+}
+
 bool TraceWriter::wait() {
   std::unique_lock lock(mutex_);
   return !asked_to_end_.wait_for(lock, kWriterPause, [this] { return is_ending_; });
@@ -113,6 +118,7 @@ void TraceWriter::run() {
     status_ = write_ready();
   }
   if (status_) status_ = file_.execute("BEGIN");
+  if (status_) status_ = write_windows();
   if (status_) status_ = write_counts(true);
   if (status_) status_ = file_.execute("COMMIT");
 }
@@ -170,6 +176,21 @@ Status TraceWriter::write_meta(const TraceInfo& info) {
     set_meta_->bind(1, std::string_view(meta.key));
     set_meta_->bind(2, std::string_view(meta.value));
     SOLI_RETURN_IF_ERROR(set_meta_->run());
+  }
+  return {};
+}
+
+Status TraceWriter::write_windows() {
+  const std::lock_guard lock(mutex_);
+  if (windows_.empty()) return {};
+  SOLI_RETURN_IF_ERROR(file_.execute(trace_windows_table().sql));
+  SOLI_ASSIGN_OR_RETURN(SqliteStatement insert, file_.prepare("INSERT INTO windows VALUES (?, ?, ?, ?)"));
+  for (const TraceWindow& window : windows_) {
+    insert.bind(1, static_cast<int64_t>(window.request));
+    insert.bind(2, std::string_view(window.domain));
+    insert.bind(3, window.number);
+    insert.bind(4, window.first_position);
+    SOLI_RETURN_IF_ERROR(insert.run());
   }
   return {};
 }

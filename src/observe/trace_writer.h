@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "observe/sqlite.h"
 #include "observe/trace_recorder.h"
@@ -40,6 +41,9 @@ class TraceWriter {
   /// finish(), where nobody called it.
   ~TraceWriter();
 
+  /// What requests read, for the table "windows", which finish() writes. Before that; from any thread.
+  void set_windows(std::vector<TraceWindow> windows);
+
   ChoiceRecorder& recorder() { return recorder_; }
   const std::string& path() const { return file_.path(); }
 
@@ -65,6 +69,7 @@ class TraceWriter {
   Status write_request(const TraceRequest& request);
   Status write_row(const TraceSlot& slot);
   Status write_counts(bool is_ended);
+  Status write_windows();
 
   SqliteFile file_;
   TraceInfo info_;
@@ -78,6 +83,7 @@ class TraceWriter {
   std::mutex mutex_;
   std::condition_variable asked_to_end_;
   bool is_ending_ = false;
+  std::vector<TraceWindow> windows_;  // under mutex_
   std::mutex finish_mutex_;
   std::thread thread_;
 };
