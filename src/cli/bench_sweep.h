@@ -8,7 +8,7 @@
 #include "cli/bench_options.h"
 #include "cli/interrupt.h"
 #include "cli/session.h"
-#include "cli/sweep_plot.h"
+#include "observe/line_plot.h"
 
 namespace soli::cli {
 

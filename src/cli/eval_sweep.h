@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/eval_report.h"
-#include "cli/sweep_plot.h"
+#include "observe/line_plot.h"
 
 namespace soli::cli {
 

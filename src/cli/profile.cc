@@ -22,8 +22,6 @@
 namespace soli::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr int64_t kMinProfileWindow = 2;
 
 Result<int64_t> window_of(const ProfileOptions& options, const Session& session) {
@@ -98,22 +96,15 @@ Status write_text_file(const std::string& path, const std::string& text) {
   return write_file(path, std::as_bytes(std::span(text)));
 }
 
-void print_profile(const ProfileOptions& options, const Session& session, const ProfileReport& report,
-                   ProfileEnd end) {
-  if (!options.json) {
-    print("{}", render_text(report, options.layers));
-    return;
-  }
-  Json json = {{"path", options.model.path},
-               {"data", options.folder},
-               {"policy", policy_json(session.policy())},
-               {"complete", end == ProfileEnd::kComplete}};
-  json.update(to_json(report));
-  print_json(json);
+ProfileSource source_of(const ProfileOptions& options, const RoutingProfile& profile, ProfileEnd end) {
+  return {.model_file = options.model.path,
+          .data = options.folder,
+          .policy = profile.policy,
+          .is_complete = end == ProfileEnd::kComplete};
 }
 
-Result<int> report_profile(const ProfileOptions& options, const Session& session, RoutingProfile profile,
-                           const RoutingProfile* saved, ProfileEnd end) {
+Result<int> report_profile(const ProfileOptions& options, RoutingProfile profile, const RoutingProfile* saved,
+                           ProfileEnd end) {
   const int status = end == ProfileEnd::kInterrupted ? kExitInterrupted : kExitDone;
   if (!options.save.empty()) SOLI_RETURN_IF_ERROR(write_text_file(options.save, profile_to_text(profile)));
   std::erase_if(profile.domains, [](const DomainCounts& domain) { return domain.n_tokens() == 0; });
@@ -123,10 +114,25 @@ Result<int> report_profile(const ProfileOptions& options, const Session& session
   }
   const ProfileReport report = make_profile_report(profile, saved, static_cast<uint64_t>(options.seed));
   if (!options.out_csv.empty()) SOLI_RETURN_IF_ERROR(write_text_file(options.out_csv, to_csv(report)));
-  print_profile(options, session, report, end);
+  const ProfileSource source = source_of(options, profile, end);
+  if (!options.html.empty()) SOLI_RETURN_IF_ERROR(write_text_file(options.html, render_html(report, source)));
+  if (options.json) {
+    print_json(to_json(report, source));
+  } else {
+    print("{}", render_text(report, options.layers));
+  }
   if (end == ProfileEnd::kInterrupted) print_note("soli: interrupted: this is what was read so far\n");
   if (end == ProfileEnd::kOutOfTime) print_note("soli: the three minutes are over: this is what was read\n");
   return status;
+}
+
+/// The texts, and what drift is measured from.
+std::vector<NamedFile> files_that_are_read(const ProfileOptions& options) {
+  std::vector<NamedFile> files = {{"--against", options.against}};
+  std::error_code unknown;  // read_eval_texts() tells
+  for (const auto& entry : std::filesystem::directory_iterator(options.folder, unknown))
+    files.push_back({"--data", entry.path().string()});
+  return files;
 }
 
 Result<int> run_profile(const ProfileOptions& options) {
@@ -135,9 +141,9 @@ Result<int> run_profile(const ProfileOptions& options) {
     return fail(ErrorKind::kUnsupported, "{}: is a dense model; there is no routing to profile",
                 options.model.path);
   SOLI_ASSIGN_OR_RETURN(const int64_t window, window_of(options, *session));
-  SOLI_RETURN_IF_ERROR(check_output_files(*session,
-                                          {{"--out-csv", options.out_csv}, {"--save", options.save}},
-                                          {{"--against", options.against}}));
+  SOLI_RETURN_IF_ERROR(check_output_files(
+      *session, {{"--html", options.html}, {"--out-csv", options.out_csv}, {"--save", options.save}},
+      files_that_are_read(options)));
   std::optional<RoutingProfile> saved;
   if (!options.against.empty()) {
     SOLI_ASSIGN_OR_RETURN(saved, read_profile_file(options.against));
@@ -152,10 +158,12 @@ Result<int> run_profile(const ProfileOptions& options) {
   SOLI_RETURN_IF_ERROR(load_for(texts, window, options.n_parallel, options.model.engine, *session));
   SOLI_ASSIGN_OR_RETURN(const ProfileEnd end, read_windows(options, *session, texts, profile));
   SOLI_RETURN_IF_ERROR(session->finish_trace());
-  return report_profile(options, *session, std::move(profile), saved ? &*saved : nullptr, end);
+  return report_profile(options, std::move(profile), saved ? &*saved : nullptr, end);
 }
 
 void add_profile_files(CLI::App& app, ProfileOptions& options) {
+  add_path(app, "--html", options.html,
+           "Write a page of heat maps, curves and tables, which needs nothing else");
   add_path(app, "--out-csv", options.out_csv, "Write a line of figures per domain and layer");
   CLI::Option* const save =
       add_path(app, "--save", options.save, "Write the counts, as JSON, for --resume and --against");
@@ -196,6 +204,7 @@ Command add_profile(CLI::App& program) {
       "what was read\nso far.\n\n"
       "Examples:\n"
       "  soli profile model.gguf --data texts\n"
+      "  soli profile model.gguf --data texts --html profile.html\n"
       "  soli profile model.gguf --data texts --three-minute --layers --out-csv profile.csv\n"
       "  soli profile model.gguf --data texts --tokens 100000 --save profile.json --resume\n"
       "  soli profile tuned.gguf --data texts --against profile.json --json");

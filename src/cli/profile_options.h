@@ -23,7 +23,8 @@ struct ProfileOptions {
   int64_t seed = 0;
   bool layers = false;
   bool json = false;
-  std::string out_csv;  // files, or ""
+  std::string html;  // files, or ""
+  std::string out_csv;
   std::string save;
   bool resume = false;
   std::string against;

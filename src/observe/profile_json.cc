@@ -50,6 +50,7 @@ void add_layer_members(const RoutingFigures& figures, Json& json) {
   for (const ExpertPair& pair : figures.pairs)
     pairs.push_back({{"experts", {pair.a, pair.b}}, {"tokens", pair.n_tokens}, {"lift", pair.lift}});
   json["coactivation"] = std::move(pairs);
+  json["coactivation_clusters"] = figures.clusters;
   Json specialists = Json::array();
   for (const Specialist& specialist : figures.specialists) {
     specialists.push_back({{"expert", specialist.expert},
@@ -111,16 +112,21 @@ Json target_json(const TargetReport& target) {
 
 }  // namespace
 
-Json to_json(const ProfileReport& report) {
+Json to_json(const ProfileReport& report, const ProfileSource& source) {
   Json domains = Json::array();
   for (const TargetReport& domain : report.domains) domains.push_back(target_json(domain));
-  return {{"format", "soli-profile-report-1"},
+  return {{"path", source.model_file},
+          {"data", source.data},
+          {"policy", Json::parse(source.policy)},
+          {"complete", source.is_complete},
+          {"format", "soli-profile-report-1"},
           {"model", report.model},
           {"experts", report.n_experts},
           {"experts_per_token", report.experts_per_token},
           {"window", report.window},
           {"seed", report.seed},
           {"replicates", kProfileReplicates},
+          {"cluster_lift", kClusterLift},
           {"against", report.against.empty() ? Json() : Json(report.against)},
           {"domains", std::move(domains)},
           {"all", target_json(report.all)}};

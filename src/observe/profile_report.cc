@@ -85,6 +85,7 @@ void add_pairs(const LayerCounts& counts, RoutingFigures& figures) {
   }
   std::stable_sort(figures.pairs.begin(), figures.pairs.end(),
                    [](const ExpertPair& x, const ExpertPair& y) { return x.lift > y.lift; });
+  figures.clusters = expert_clusters(figures.pairs, counts.n_experts());
   if (figures.pairs.size() > RoutingFigures::kPairs) figures.pairs.resize(RoutingFigures::kPairs);
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "observe/expert_clusters.h"
 #include "observe/expert_shares.h"
 #include "observe/profile_resampling.h"
 #include "observe/routing_profile.h"
@@ -41,14 +42,6 @@ struct PositionFigures {
   double mean_k = 0;
   double effective_experts = 0;
   double gate_entropy_bits = 0;
-};
-
-/// Two experts that were chosen for the same token.
-struct ExpertPair {
-  int64_t a = 0;
-  int64_t b = 0;
-  int64_t n_tokens = 0;
-  double lift = 0;  // share of tokens that chose both / what it were if they chose independently
 };
 
 /// An expert that a domain calls far more often than the others do.
@@ -97,9 +90,10 @@ struct RoutingFigures {
   std::optional<double> drift_chance_bits;  // what that would come to by chance
 
   // Of one layer only.
-  std::vector<int64_t> calls;          // [experts]
-  std::vector<int64_t> never_experts;  // without a call
-  std::vector<ExpertPair> pairs;       // of the largest lift, at most kPairs
+  std::vector<int64_t> calls;                  // [experts]
+  std::vector<int64_t> never_experts;          // without a call
+  std::vector<ExpertPair> pairs;               // of the largest lift, at most kPairs
+  std::vector<std::vector<int64_t>> clusters;  // expert_clusters() of all pairs
   std::vector<Specialist> specialists;
 
   static constexpr size_t kPairs = 8;
@@ -126,6 +120,14 @@ struct ProfileReport {
   std::string against;  // what drift is measured from, or ""
 };
 
+/// What the command line says about a report.
+struct ProfileSource {
+  std::string model_file;
+  std::string data;
+  std::string policy = "{}";  // JSON, as docs/steering.md writes it
+  bool is_complete = true;    // else the run was stopped, or ran out of time
+};
+
 /// Fails with kInvalidArgument where drift from a saved profile makes no sense, since it is of other layers
 /// or experts.
 Status check_comparable(const ProfileShape& saved, const ProfileShape& shape);
@@ -133,7 +135,11 @@ Status check_comparable(const ProfileShape& saved, const ProfileShape& shape);
 /// `saved` may be null, and is comparable.
 ProfileReport make_profile_report(const RoutingProfile& profile, const RoutingProfile* saved, uint64_t seed);
 
-nlohmann::ordered_json to_json(const ProfileReport& report);
+nlohmann::ordered_json to_json(const ProfileReport& report, const ProfileSource& source);
+
+/// One HTML page that needs nothing else: verdict, heat maps, curves and tables, with to_json() within. The
+/// same report makes the same bytes.
+std::string render_html(const ProfileReport& report, const ProfileSource& source);
 
 /// Tables for a terminal of 120 columns: domains, verdicts and, where asked for, each layer.
 std::string render_text(const ProfileReport& report, bool with_layers);

@@ -151,8 +151,8 @@ TEST(ProfileFile, ReadsBackToTheSameBits) {
   const Result<RoutingProfile> again = parse_profile(text);
   ASSERT_TRUE(again.has_value()) << again.error().message;
   EXPECT_EQ(profile_to_text(*again), text);
-  EXPECT_EQ(to_json(make_profile_report(*again, nullptr, 5)).dump(),
-            to_json(make_profile_report(profile, nullptr, 5)).dump());
+  EXPECT_EQ(to_json(make_profile_report(*again, nullptr, 5), {}).dump(),
+            to_json(make_profile_report(profile, nullptr, 5), {}).dump());
 }
 
 TEST(ProfileFile, SaysWhatIsWrong) {
@@ -276,7 +276,7 @@ TEST(ProfileResampling, IsSeeded) {
   const auto text = [&](uint64_t seed) {
     ProfileReport report = make_profile_report(profile, nullptr, seed);
     report.seed = 0;
-    return to_json(report).dump();
+    return to_json(report, {}).dump();
   };
   EXPECT_EQ(text(1), text(1));
   EXPECT_NE(text(1), text(2));
