@@ -17,6 +17,7 @@ Result<LocalExecutor> LocalExecutor::create(const ModelSpec& spec, ExpertStore& 
 
 Status LocalExecutor::run(OpContext& context, int64_t layer, const RowsByExpert& grouped,
                           MatrixView<const float> x, MatrixView<float> y) {
+  n_slots_ = y.rows;
   const MatrixView<float> inner(reinterpret_cast<float*>(inner_.data()), y.rows, expert_width_);
   MoeFfn ffn(context, grouped, x, inner, y, meter_ == nullptr ? ExpertMeter::Layer() : meter_->layer(layer));
   return store_.stream({.layer = layer, .n_tokens = x.rows, .grouped = grouped},

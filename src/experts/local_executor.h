@@ -21,6 +21,9 @@ class LocalExecutor final : public ExpertExecutor {
 
   Status run(OpContext& context, int64_t layer, const RowsByExpert& grouped, MatrixView<const float> x,
              MatrixView<float> y) override;
+  MatrixView<const float> inner() const override {
+    return {reinterpret_cast<const float*>(inner_.data()), n_slots_, expert_width_};
+  }
   RouterObserver* observer() override { return observer_; }
   RouterControl* control() override { return control_; }
 
@@ -35,7 +38,8 @@ class LocalExecutor final : public ExpertExecutor {
 
   ExpertStore& store_;
   int64_t expert_width_;
-  Slab inner_;  // [slots][expert_width] floats
+  Slab inner_;           // [slots][expert_width] floats
+  int64_t n_slots_ = 0;  // of the last run
   RouterObserver* observer_ = nullptr;
   RouterControl* control_ = nullptr;
   ExpertMeter* meter_ = nullptr;

@@ -91,14 +91,37 @@ class Step {
   }
 
   Status feed_forward(int64_t layer, const LayerWeights& weights) {
-    if (!spec_.is_moe_layer(layer)) {
+    if (spec_.is_moe_layer(layer)) {
+      SOLI_RETURN_IF_ERROR(routed_experts(layer, weights));
+      if (weights.shared_down) shared_expert(weights);
+    } else {
       enter(Phase::kExperts);
       gated_ffn(weights.ffn_gate, weights.ffn_up, weights.ffn_down, view(Buffer::kSublayer));
-      return {};
     }
-    SOLI_RETURN_IF_ERROR(routed_experts(layer, weights));
-    if (weights.shared_down) shared_expert(weights);
+    if (hooks_.ffn != nullptr) show_ffn(layer, weights);
     return {};
+  }
+
+  void show_ffn(int64_t layer, const LayerWeights& weights) {
+    FfnView seen = {.layer = layer,
+                    .rows = batch_.rows,
+                    .residual = view(Buffer::kHidden),
+                    .residual_scale = residual_scale(),
+                    .added = view(Buffer::kSublayer)};
+    if (!spec_.is_moe_layer(layer)) {
+      seen.common_outputs = seen.added;
+      seen.common_inner = view(Buffer::kGate, weights.ffn_gate.weight.rows);
+    } else {
+      seen.choice = &workspace_.choice;
+      seen.expert_outputs = workspace_.view(Buffer::kExpertOutputs, workspace_.choice.n_slots());
+      seen.expert_inner = experts_.inner();
+    }
+    if (seen.choice != nullptr && weights.shared_down) {
+      seen.common_outputs = view(Buffer::kShared);
+      seen.common_inner = view(Buffer::kGate, weights.shared_gate.weight.rows);
+      seen.common_weights = view(Buffer::kSharedGate);
+    }
+    hooks_.ffn->on_ffn(seen);
   }
 
   void gated_ffn(const Linear& gate, const Linear& up, const Linear& down, MatrixView<float> out) {

@@ -45,10 +45,38 @@ class RouterObserver {
   virtual void on_route(const RouterView& view, const Choice& choice) = 0;
 };
 
+/// What an observer sees of one layer's feed-forward in one step, once it is computed. The layer adds
+/// residual_scale * added to the residual stream. Valid during the call only.
+struct FfnView {
+  int64_t layer = 0;                 // among all layers
+  std::span<const BatchRow> rows;    // whose request, position and policy
+  MatrixView<const float> residual;  // [rows][hidden] the residual stream, before it
+  float residual_scale = 1;
+  MatrixView<const float> added;  // [rows][hidden] the sum of the weighted outputs below
+  // Routed experts: null and empty in a dense layer.
+  const Choice* choice = nullptr;
+  MatrixView<const float> expert_outputs = {};  // [slots][hidden] unweighted
+  MatrixView<const float> expert_inner = {};    // [slots][expert_width] as ExpertExecutor::inner()
+  // What every token goes through: the shared experts, as one feed-forward, or that of a dense layer. Empty
+  // where there is none.
+  MatrixView<const float> common_outputs = {};  // [rows][hidden] unweighted
+  MatrixView<const float> common_inner = {};    // [rows][width] activation(gate, up)
+  MatrixView<const float> common_weights = {};  // [rows][1]; empty: all 1
+};
+
+/// Another observer. Called on the engine's thread, between ops; it may use the thread team with a context of
+/// its own.
+class FfnObserver {
+ public:
+  virtual ~FfnObserver() = default;
+  virtual void on_ffn(const FfnView& view) = 0;
+};
+
 struct Hooks {
   RouterControl* control = nullptr;
   RouterObserver* observer = nullptr;
   StepProbe* probe = nullptr;
+  FfnObserver* ffn = nullptr;
 };
 
 }  // namespace soli
