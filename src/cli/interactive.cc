@@ -1,7 +1,5 @@
 #include "cli/interactive.h"
 
-#include <unistd.h>
-
 #include <utility>
 
 #include "base/utf8.h"
@@ -127,7 +125,7 @@ Status Interactive::answer(const std::string& line) {
 Status Interactive::show_routing() {
   if (!last_) return fail(ErrorKind::kInvalidArgument, "/routing: there is no answer yet");
   SOLI_ASSIGN_OR_RETURN(const ActivationReport report, report_routing(session_, options_, recorder_, *last_));
-  print("{}", render_text(report, ::isatty(STDOUT_FILENO) == 1));
+  print("{}", render_text(report, may_colour_output()));
   return {};
 }
 

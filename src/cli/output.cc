@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/utf8.h"
@@ -62,6 +63,11 @@ void write_text(std::string_view text) {
     write_output(text);
   }
   flush();
+}
+
+bool may_colour_output() {
+  const char* const no_colour = std::getenv("NO_COLOR");
+  return ::isatty(STDOUT_FILENO) == 1 && (no_colour == nullptr || *no_colour == '\0');
 }
 
 Status flush_output() {

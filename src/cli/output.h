@@ -34,6 +34,9 @@ void print_json(const nlohmann::ordered_json& value);
 /// by U+FFFD, so that the output of a model cannot steer it. Whether it arrived, flush_output() says.
 void write_text(std::string_view text);
 
+/// Whether stdout is a terminal that may be coloured: not where NO_COLOR says otherwise (no-color.org).
+bool may_colour_output();
+
 /// Fails with kIo when something that was printed to stdout did not arrive, such as on a full disk.
 Status flush_output();
 

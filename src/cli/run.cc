@@ -1,6 +1,4 @@
 // soli run: continue a text, once or in an interactive session.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <utility>
@@ -11,6 +9,7 @@
 #include "cli/interactive.h"
 #include "cli/output.h"
 #include "cli/output_files.h"
+#include "cli/prompt_text.h"
 #include "cli/run_options.h"
 #include "cli/run_report.h"
 #include "cli/session.h"
@@ -21,21 +20,6 @@
 namespace soli::cli {
 namespace {
 
-/// An empty prompt is BOS, for a model that has one.
-Result<std::vector<int32_t>> encode_text(Session& session, const RunOptions& options,
-                                         const std::string& text) {
-  SOLI_ASSIGN_OR_RETURN(const Tokenizer* const tokenizer, session.tokenizer());
-  SOLI_ASSIGN_OR_RETURN(
-      std::vector<int32_t> tokens,
-      tokenizer->encode(text, {.add_special = true, .parse_special = options.parse_special}));
-  if (tokens.empty() && tokenizer->bos()) tokens.push_back(*tokenizer->bos());
-  if (tokens.empty()) {
-    return fail(ErrorKind::kInvalidArgument,
-                "the prompt is empty, and this model has no token that begins a text; write some text");
-  }
-  return tokens;
-}
-
 /// Prompt and context must fit before the weights are read.
 Result<std::vector<int32_t>> encode_prompt(Session& session, const RunOptions& options,
                                            const std::string& text) {
@@ -44,7 +28,7 @@ Result<std::vector<int32_t>> encode_prompt(Session& session, const RunOptions& o
     SOLI_ASSIGN_OR_RETURN(const Chat chat, Chat::create(session, options));
     SOLI_ASSIGN_OR_RETURN(tokens, chat.prompt_with(text));
   } else {
-    SOLI_ASSIGN_OR_RETURN(tokens, encode_text(session, options, text));
+    SOLI_ASSIGN_OR_RETURN(tokens, encode_text(session, text, options.parse_special));
   }
   const auto n = static_cast<int64_t>(tokens.size());
   if (n > session.context_length()) {
@@ -103,7 +87,7 @@ Result<int> run_once(const RunOptions& options, const std::string& text) {
   if (options.json) {
     print_json(run_json(*session, options, generation, options.routing ? report : std::nullopt));
   } else if (options.routing) {
-    print("\n{}", render_text(*report, ::isatty(STDOUT_FILENO) == 1));
+    print("\n{}", render_text(*report, may_colour_output()));
   }
   if (options.model.memory.report && !options.json) print("\n{}", memory_report_text(*session));
   SOLI_RETURN_IF_ERROR(flush_output());
