@@ -32,6 +32,7 @@ Command add_render(CLI::App& program);
 Command add_logits(CLI::App& program);
 Command add_eval(CLI::App& program);
 Command add_dissect(CLI::App& program);
+Command add_diagnose(CLI::App& program);
 Command add_profile(CLI::App& program);
 Command add_bench(CLI::App& program);
 Command add_synth(CLI::App& program);

@@ -66,6 +66,7 @@ Status Session::load(EngineOptions engine, int64_t n_positions, int64_t longest_
   const auto begin = std::chrono::steady_clock::now();
   make_room_for(policy_, engine);
   MemoryOptions memory = options_.memory;
+  memory.further_bytes += further_bytes_;
   if (!options_.trace.file.empty())
     memory.further_bytes += TraceWriter::bytes_needed(options_.trace.buffer_bytes);
   SOLI_ASSIGN_OR_RETURN(

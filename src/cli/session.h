@@ -46,6 +46,9 @@ class Session {
   /// Made at the first call. Fails for a vocabulary that soli cannot read.
   Result<const Tokenizer*> tokenizer();
 
+  /// Memory that the command itself needs beside the model. Before load().
+  void set_further_bytes(int64_t bytes) { further_bytes_ = bytes; }
+
   /// Loads the weights and makes the engine, which has room for policy(). `engine` begins as a copy of
   /// options().engine. `n_positions` as
   /// in count_memory_need; `longest_prompt` are those that may be read at once, else all of them. Fails with
@@ -59,6 +62,7 @@ class Session {
     on_progress_ = std::move(on_progress);
   }
   Engine& engine() { return *engine_; }
+  const Model& model() const { return *model_; }
   const ExpertStore& experts() const { return *store_; }
   /// The same where not all experts are in memory, or null.
   TieredExpertStore* tiered() { return tiered_; }
@@ -98,6 +102,7 @@ class Session {
   const ModelOptions options_;
   RoutingPolicy policy_;
   MemoryLimit limit_;
+  int64_t further_bytes_ = 0;
   MemoryPlan plan_;
   std::unique_ptr<Runtime> runtime_;
   std::optional<ModelFile> file_;  // until load() gives it to the model

@@ -170,6 +170,7 @@ class OutputTest(CliTest):
         for command in (
             ["eval", DEMO, "--text", text, "--sweep", "k=1..2", "--svg", text],
             ["dissect", DEMO, "--text", text, "--csv", text],
+            ["diagnose", DEMO, "-f", text, "--html", text],
             ["run", DEMO, "-f", text, "-n", "1", "--routing-json", text],
             ["run", DEMO, "-p", "x", "-n", "1", "--policy", policy, "--routing-json", policy],
             ["logits", DEMO, "--token-ids", "1", "--memory", "150MiB", "--twin", twin, "--out", twin],

@@ -3,8 +3,8 @@
 from program import DEMO, DONE, ERROR, MIXTRAL, USAGE, CliTest, environment, main, soli
 
 COMMANDS = [
-    "run", "serve", "inspect", "tokenize", "render", "logits", "eval", "profile", "dissect", "bench", "synth", "trace",
-    "completion",
+    "run", "serve", "inspect", "tokenize", "render", "logits", "eval", "profile", "dissect", "diagnose",
+    "bench", "synth", "trace", "completion",
 ]  # fmt: skip
 
 
@@ -56,6 +56,7 @@ class UsageTest(CliTest):
             (["logits", DEMO, "--token-ids", "1"], "--out"),
             (["eval", DEMO], "--text"),
             (["profile", DEMO], "--data"),
+            (["diagnose", DEMO, "-p", "x"], "--html"),
             (["tokenize", DEMO], "--file"),
             (["render", DEMO], "--template"),
             (["render", DEMO], "--messages"),

@@ -84,8 +84,28 @@ Matrix expert_matrix(const TensorFile& file, int64_t layer, const std::string& n
   return file.matrix(in_layer(layer, name + "." + std::to_string(expert) + ".weight"));
 }
 
-Vector expert_output(const TensorFile& file, const RouterSpec& spec, int64_t layer, int64_t expert,
-                     const Vector& x) {
+/// A SwiGLU feed-forward of the tensors ffn_{gate,up,down}<suffix>.
+FfnWork swiglu_ffn(const TensorFile& file, int64_t layer, const std::string& suffix, const Vector& x) {
+  const Vector gate = multiply(file.matrix(in_layer(layer, "ffn_gate" + suffix)), x);
+  const Vector up = multiply(file.matrix(in_layer(layer, "ffn_up" + suffix)), x);
+  FfnWork work;
+  work.inner = activate(gate, up, false);
+  work.output = multiply(file.matrix(in_layer(layer, "ffn_down" + suffix)), work.inner);
+  return work;
+}
+
+Gating resolve_gating(const TensorFile& file, Gating gating) {
+  if (gating != Gating::kKeyOrSoftmax && gating != Gating::kKeyOrSigmoid) return gating;
+  const int64_t key = file.integer_or("expert_gating_func", 0);
+  SOLI_CHECK(key >= 0 && key <= 2, "expert_gating_func {}", key);
+  if (key == 0) return gating == Gating::kKeyOrSoftmax ? Gating::kSoftmax : Gating::kSigmoid;
+  return key == 1 ? Gating::kSoftmax : Gating::kSigmoid;
+}
+
+}  // namespace
+
+FfnWork work_of_expert(const TensorFile& file, const RouterSpec& spec, int64_t layer, int64_t expert,
+                       const Vector& x) {
   Matrix gate;
   Matrix up;
   if (const std::string fused = in_layer(layer, "ffn_gate_up_exps.weight"); file.has(fused)) {
@@ -100,28 +120,26 @@ Vector expert_output(const TensorFile& file, const RouterSpec& spec, int64_t lay
   Vector u = multiply(up, x);
   add_to(g, row_or_none(file, in_layer(layer, "ffn_gate_exps.bias"), expert));
   add_to(u, row_or_none(file, in_layer(layer, "ffn_up_exps.bias"), expert));
-  Vector y =
-      multiply(expert_matrix(file, layer, "ffn_down", expert), activate(g, u, spec.clamped_activation));
-  add_to(y, row_or_none(file, in_layer(layer, "ffn_down_exps.bias"), expert));
-  return y;
+  FfnWork work;
+  work.inner = activate(g, u, spec.clamped_activation);
+  work.output = multiply(expert_matrix(file, layer, "ffn_down", expert), work.inner);
+  add_to(work.output, row_or_none(file, in_layer(layer, "ffn_down_exps.bias"), expert));
+  return work;
 }
 
-/// A SwiGLU feed-forward of the tensors ffn_{gate,up,down}<suffix>.
-Vector swiglu_ffn(const TensorFile& file, int64_t layer, const std::string& suffix, const Vector& x) {
-  const Vector gate = multiply(file.matrix(in_layer(layer, "ffn_gate" + suffix)), x);
-  const Vector up = multiply(file.matrix(in_layer(layer, "ffn_up" + suffix)), x);
-  return multiply(file.matrix(in_layer(layer, "ffn_down" + suffix)), activate(gate, up, false));
+FfnWork work_of_shared(const TensorFile& file, int64_t layer, const Vector& x) {
+  if (!file.has(in_layer(layer, "ffn_gate_shexp.weight"))) return {};
+  return swiglu_ffn(file, layer, "_shexp.weight", x);
 }
 
-Gating resolve_gating(const TensorFile& file, Gating gating) {
-  if (gating != Gating::kKeyOrSoftmax && gating != Gating::kKeyOrSigmoid) return gating;
-  const int64_t key = file.integer_or("expert_gating_func", 0);
-  SOLI_CHECK(key >= 0 && key <= 2, "expert_gating_func {}", key);
-  if (key == 0) return gating == Gating::kKeyOrSoftmax ? Gating::kSoftmax : Gating::kSigmoid;
-  return key == 1 ? Gating::kSoftmax : Gating::kSigmoid;
+double shared_weight(const TensorFile& file, int64_t layer, const Vector& x) {
+  const std::string gate = in_layer(layer, "ffn_gate_inp_shexp.weight");
+  return file.has(gate) ? sigmoid(dot(file.vector(gate), x)) : 1;
 }
 
-}  // namespace
+FfnWork work_of_dense(const TensorFile& file, int64_t layer, const Vector& x) {
+  return swiglu_ffn(file, layer, ".weight", x);
+}
 
 RouterSpec router_spec(const TensorFile& file, const FamilyRules& rules) {
   RouterSpec spec;
@@ -160,22 +178,20 @@ Vector routed_experts(const TensorFile& file, const RouterSpec& spec, int64_t la
                       const Vector& x) {
   Vector sum(x.size(), 0.0);
   for (const auto& [expert, weight] : choice)
-    add_to(sum, expert_output(file, spec, layer, expert, x), weight);
+    add_to(sum, work_of_expert(file, spec, layer, expert, x).output, weight);
   return sum;
 }
 
 Vector shared_expert(const TensorFile& file, int64_t layer, const Vector& x) {
-  if (!file.has(in_layer(layer, "ffn_gate_shexp.weight"))) return {};
-  Vector y = swiglu_ffn(file, layer, "_shexp.weight", x);
-  if (const std::string gate = in_layer(layer, "ffn_gate_inp_shexp.weight"); file.has(gate)) {
-    const double factor = sigmoid(dot(file.vector(gate), x));
-    for (double& value : y) value *= factor;
-  }
+  Vector y = work_of_shared(file, layer, x).output;
+  if (y.empty()) return y;
+  const double weight = shared_weight(file, layer, x);
+  for (double& value : y) value *= weight;
   return y;
 }
 
 Vector dense_ffn(const TensorFile& file, int64_t layer, const Vector& x) {
-  return swiglu_ffn(file, layer, ".weight", x);
+  return work_of_dense(file, layer, x).output;
 }
 
 }  // namespace soli::reference

@@ -33,6 +33,20 @@ RouterSpec router_spec(const TensorFile& file, const FamilyRules& rules);
 Choice route(const TensorFile& file, const RouterSpec& spec, int64_t layer, const Vector& x,
              const Choice* preferred);
 
+/// What one feed-forward makes of its input.
+struct FfnWork {
+  Vector inner;   // activation(gate, up)
+  Vector output;  // unweighted
+};
+FfnWork work_of_expert(const TensorFile& file, const RouterSpec& spec, int64_t layer, int64_t expert,
+                       const Vector& x);
+/// Of the shared experts as one; empty where there are none.
+FfnWork work_of_shared(const TensorFile& file, int64_t layer, const Vector& x);
+/// The factor on their output.
+double shared_weight(const TensorFile& file, int64_t layer, const Vector& x);
+/// Of a dense layer.
+FfnWork work_of_dense(const TensorFile& file, int64_t layer, const Vector& x);
+
 /// The routed experts' outputs, weighted and summed.
 Vector routed_experts(const TensorFile& file, const RouterSpec& spec, int64_t layer, const Choice& choice,
                       const Vector& x);

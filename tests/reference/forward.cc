@@ -99,10 +99,19 @@ Output forward(const TensorFile& file, const std::vector<int32_t>& tokens, int64
                   norm_rows(file, in_layer(layer, "attn_norm"), epsilon, residual)));
     const bool other_name = file.has(in_layer(layer, "post_attention_norm.weight"));
     const std::string norm = in_layer(layer, other_name ? "post_attention_norm" : "ffn_norm");
-    add(feed_forward(file, router, layer, norm_rows(file, norm, epsilon, residual), preferred, out.choices));
+    const std::vector<Vector> normed = norm_rows(file, norm, epsilon, residual);
+    for (size_t t = 0; t < normed.size(); ++t) out.ffn_inputs[{layer, t}] = {residual[t], normed[t]};
+    add(feed_forward(file, router, layer, normed, preferred, out.choices));
   }
   out.logits = head(file, norm_rows(file, "output_norm", epsilon, residual), scales.logits);
   return out;
 }
+
+Vector head_of(const TensorFile& file, const Vector& hidden) {
+  const double epsilon = attention_spec(file, rules_of(file.architecture()), 1).epsilon;
+  return head(file, norm_rows(file, "output_norm", epsilon, {hidden}), scales_of(file).logits).front();
+}
+
+double residual_scale(const TensorFile& file) { return scales_of(file).residual; }
 
 }  // namespace soli::reference
