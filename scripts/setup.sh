@@ -19,6 +19,7 @@ run_packages=(
   liburing-dev                      # many reads at a time
   libxxhash-dev                     # checksums of packed experts
   libsqlite3-dev                    # traces of the router
+  libpng-dev                        # heat maps of reports
   libtomlplusplus-dev               # configuration files
   prometheus-cpp-dev                # metrics
 )
