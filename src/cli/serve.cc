@@ -130,11 +130,13 @@ Status Serving::check_place() const {
 Status Serving::listen() {
   raise_file_limit(options_.limits.max_connections);
   service_ = std::make_unique<serve::Service>(
-      serve::ServiceOptions{.model_id = model_->id(),
-                            .keys = std::move(keys_),
-                            .cors_origin = options_.cors_origin,
-                            .slow_request_seconds = options_.slow_seconds,
-                            .n_workers = static_cast<size_t>(options_.workers)},
+      serve::ServiceOptions{
+          .model_id = model_->id(),
+          .keys = std::move(keys_),
+          .cors_origin = options_.cors_origin,
+          .slow_request_seconds = options_.slow_seconds,
+          .n_workers = static_cast<size_t>(options_.workers),
+          .dashboard = options_.no_dashboard ? std::nullopt : std::optional(options_.dashboard)},
       log_.get());
   SOLI_ASSIGN_OR_RETURN(http_, serve::HttpServer::start(options_.http(), *service_));
   service_->set_server(http_.get());
@@ -258,7 +260,7 @@ Command add_serve(CLI::App& program) {
   add_serve_options(*app, *options);
   app->footer(
       "Paths: /v1/chat/completions /v1/completions /v1/embeddings /v1/models /tokenize /detokenize\n"
-      "       /apply-template /health /ready /props /metrics\n"
+      "       /apply-template /health /ready /props /metrics /dashboard\n"
       "Without --ctx, a context has as many tokens as the model was trained for, at most 8192.\n"
       "SIGTERM and SIGINT let running requests finish, SIGHUP opens the access log anew.\n"
       "Exit status: 0 all requests finished, 1 some were cut off, 130 or 143 after a second signal.\n\n"

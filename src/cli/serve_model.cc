@@ -42,7 +42,8 @@ Result<std::unique_ptr<ServeModel>> ServeModel::open(const ServeOptions& options
   SOLI_RETURN_IF_ERROR(model->open_template(*tokenizer));
   model->parameters_ = count_parameters(session.file());
   model->page_bytes_ = KvPagePool::charged_bytes(model->engine_options().page_shape(spec));
-  auto experts = serve::ExpertFigures::create(spec, options.expert_metrics);
+  if (!options.no_dashboard) SOLI_RETURN_IF_ERROR(serve::Dashboard::check(options.dashboard, spec));
+  auto experts = serve::ExpertFigures::create(spec, options.expert_metrics, !options.no_dashboard);
   if (!experts) return in_context("--expert-metrics", std::move(experts).error());
   model->experts_ = *std::move(experts);
 
@@ -127,7 +128,8 @@ serve::ModelBackend ServeModel::backend() {
   return {.engine = &session_->engine(),
           .model = &served_,
           .figures = [this] { return figures(); },
-          .path = options_.model.path};
+          .path = options_.model.path,
+          .meter = experts_ == nullptr ? nullptr : &experts_->meter()};
 }
 
 void ServeModel::stop() {
@@ -141,6 +143,7 @@ serve::ModelFigures ServeModel::figures() const {
   figures.memory = budget.used_by_name();
   figures.memory_limit_bytes = budget.limit_bytes();
   const int64_t free_bytes = std::max<int64_t>(0, budget.limit_bytes() - budget.used_bytes());
+  figures.max_running = engine_options().max_sequences;
   figures.max_kv_pages = engine_options().max_kv_pages;
   if (figures.max_kv_pages == 0) figures.max_kv_pages = figures.engine.kv_pages + free_bytes / page_bytes_;
   if (experts_ != nullptr) figures.experts = experts_->read();

@@ -134,6 +134,24 @@ void add_limit_options(CLI::App& app, ServeOptions& options) {
   add_integer(app, "--workers", options.workers, {1, 64}, "Threads that turn bodies into tokens");
 }
 
+void add_dashboard_options(CLI::App& app, ServeOptions& options) {
+  serve::DashboardOptions& dashboard = options.dashboard;
+  app.add_flag("--no-dashboard", options.no_dashboard, "No /dashboard, and nothing below /api/v1/dashboard");
+  add_bytes(app, "--dashboard-memory", dashboard.memory_bytes,
+            "What the dashboard may remember: half for figures over time, half for tokens of requests");
+  add_integer(app, "--dashboard-requests", dashboard.max_requests, {0, 256},
+              "Requests that the dashboard remembers; each key sees its own; 0: none");
+  add_choice<bool>(
+      app, "--dashboard-routing", dashboard.all_routing, {{"asked", false}, {"all", true}},
+      "Whose tokens and experts are remembered: of requests that ask for their routing, or of all");
+  add_number(app, "--dashboard-half-life", dashboard.half_life_seconds, {0.1, kDaySeconds},
+             "In which the heat of an expert that nobody calls falls to half")
+      ->type_name("SECONDS");
+  add_number(
+      app, "--hot-expert", dashboard.hot_expert, {0, 1000},
+      "From how many times its fair share of the calls an expert counts as hot: more than 1; 0: never");
+}
+
 void add_running_options(CLI::App& app, ServeOptions& options) {
   add_number(app, "--drain-timeout", options.drain_seconds, {0, kDaySeconds},
              "After SIGTERM or SIGINT, running requests have so long to finish; a second signal ends at once")
@@ -153,6 +171,7 @@ void add_running_options(CLI::App& app, ServeOptions& options) {
        {"layers", serve::ExpertMetrics::kLayers}},
       "Whose calls and busy time /metrics shows: nobody's, each expert's over all "
       "layers, or each expert's in each layer, 20000 at most");
+  add_dashboard_options(app, options);
   add_path(app, "--config", options.config_file,
            "Read options from a TOML file: keys are the long names of options; the command line goes before");
   app.add_flag("--check", options.check, "Check the configuration and the head of the model's file, and end");
@@ -185,7 +204,8 @@ serve::HttpServerOptions ServeOptions::http() const {
 }
 
 int64_t ServeOptions::server_bytes() const {
-  return limits.max_bodies_bytes + limits.max_connections * kConnectionBytes;
+  const int64_t dashboard_bytes = no_dashboard ? 0 : dashboard.memory_bytes;
+  return limits.max_bodies_bytes + limits.max_connections * kConnectionBytes + dashboard_bytes;
 }
 
 Status check_serve_options(const ServeOptions& options) {
@@ -200,6 +220,10 @@ Status check_serve_options(const ServeOptions& options) {
   const double slowdown = options.model.engine.max_slowdown;
   if (slowdown > 0 && slowdown < 1)
     return fail(ErrorKind::kInvalidArgument, "--max-slowdown {}: 1 or more, or 0", slowdown);
+  if (options.dashboard.hot_expert > 0 && options.dashboard.hot_expert <= 1) {
+    return fail(ErrorKind::kInvalidArgument, "--hot-expert {}: more than 1, or 0",
+                options.dashboard.hot_expert);
+  }
   if (options.no_template && !options.template_file.empty())
     return fail(ErrorKind::kInvalidArgument, "--no-template excludes --template");
   if (options.no_access_log && !options.access_log.empty())

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/model_options.h"
+#include "serve/dashboard/dashboard.h"
 #include "serve/expert_figures.h"
 #include "serve/http_server.h"
 #include "serve/policy_allowance.h"
@@ -51,6 +52,8 @@ struct ServeOptions {
   bool no_access_log = false;
   double slow_seconds = 30;
   serve::ExpertMetrics expert_metrics = serve::ExpertMetrics::kExperts;
+  bool no_dashboard = false;
+  serve::DashboardOptions dashboard;
 
   /// Memory for full contexts of so many requests at once is planned, unless it is said for how many tokens.
   static constexpr int64_t kUsualContexts = 4;

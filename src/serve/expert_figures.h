@@ -13,7 +13,7 @@ namespace soli::serve {
 
 /// Of whom /metrics tells calls and busy time.
 enum class ExpertMetrics {
-  kNone,     // nobody: nothing is measured
+  kNone,     // nobody
   kExperts,  // each expert, summed over the layers
   kLayers,   // each expert of each layer that has experts
 };
@@ -31,17 +31,20 @@ class ExpertFigures {
   /// Series of one metric at most, so that the page stays of a size that can be scraped.
   static constexpr int64_t kMaxSeries = 20'000;
 
-  /// Null for a dense model and for kNone. Fails with kLimit where there would be too many series.
-  static Result<std::unique_ptr<ExpertFigures>> create(const ModelSpec& spec, ExpertMetrics metrics);
+  /// Null for a dense model, and for kNone where nobody else wants them `measured`. Fails with kLimit where
+  /// there would be too many series.
+  static Result<std::unique_ptr<ExpertFigures>> create(const ModelSpec& spec, ExpertMetrics metrics,
+                                                       bool measured = false);
 
   /// For the executor of the experts.
   ExpertMeter& meter() { return meter_; }
-  /// In ascending order of layers, then experts. Any thread.
+  /// In ascending order of layers, then experts; nothing for kNone. Any thread.
   std::vector<ExpertFigure> read() const;
 
  private:
   ExpertFigures(const ModelSpec& spec, ExpertMetrics metrics);
 
+  const bool shown_;
   std::vector<int64_t> layers_;  // that are told apart; empty: none
   ExpertMeter meter_;
 };

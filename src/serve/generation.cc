@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "serve/dashboard/request_traces.h"
 #include "serve/json_response.h"
 
 namespace soli::serve {
@@ -85,6 +86,7 @@ bool Generation::advance(std::vector<std::string>& payloads) {
 void Generation::take(size_t index, StreamEvent event, std::vector<std::string>& payloads) {
   Choice& choice = choices_[index];
   count_prompt(index, event);
+  if (context_->trace != nullptr && !choice.stopped) context_->trace->add(index, event);
   if (event.kind == StreamEvent::Kind::kFinished) {
     choice.finished = true;
     if (event.error) context_->failure = failure_text(model_path_, *choice.stream, *event.error);

@@ -8,23 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "engine/engine.h"
 #include "serve/http.h"
 #include "serve/metrics.h"
+#include "serve/model_backend.h"
 #include "serve/openai/answer.h"
 #include "serve/openai/job.h"
-#include "serve/openai/served_model.h"
 #include "serve/request_log.h"
 
 namespace soli::serve {
-
-/// What runs the requests. Borrowed; lives until no request is left.
-struct ModelBackend {
-  Engine* engine = nullptr;
-  const openai::ServedModel* model = nullptr;
-  std::function<ModelFigures()> figures;  // any thread
-  std::string path = {};                  // of the model's file, for the log
-};
 
 /// All choices of one request for text, as they are made. One thread at a time. When it goes, what still runs
 /// ends.

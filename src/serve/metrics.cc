@@ -254,6 +254,27 @@ void Metrics::count_tokens(int64_t n) {
 
 void Metrics::observe_request(double seconds) { impl_->request->Observe(seconds); }
 
+namespace {
+
+LatencyCounts counts_of(const prometheus::Histogram& histogram) {
+  const ClientMetric::Histogram collected = histogram.Collect().histogram;
+  LatencyCounts counts{.sum = collected.sample_sum};
+  uint64_t below = 0;
+  for (const ClientMetric::Bucket& bucket : collected.bucket) {
+    counts.counts.push_back(bucket.cumulative_count - below);
+    below = bucket.cumulative_count;
+    counts.bounds.push_back(bucket.upper_bound);
+  }
+  counts.bounds.pop_back();  // the last one is infinite
+  return counts;
+}
+
+}  // namespace
+
+Latencies Metrics::latencies() const {
+  return {counts_of(*impl_->first_token), counts_of(*impl_->per_token)};
+}
+
 std::string Metrics::text(const ServerFigures& server, const std::optional<ModelFigures>& model) const {
   std::vector<MetricFamily> families = impl_->registry.Collect();
   Page page(impl_->model_id);
@@ -268,6 +289,12 @@ std::string Metrics::text(const ServerFigures& server, const std::optional<Model
   page.gauge("process_start_time_seconds", "Start of the server since 1970.", impl_->started);
   page.counter("soli_access_log_dropped_lines_total", "Lines that the access log could not take.",
                server.log_lines_dropped);
+  if (server.hot_experts) {
+    page.gauge("soli_hot_expert_alarms", "Experts that are called far more than others, of late.",
+               static_cast<double>(server.hot_experts->open));
+    page.counter("soli_hot_expert_alarms_raised_total", "Times that an expert became one of these.",
+                 server.hot_experts->raised);
+  }
   if (model) {
     add_engine(page, *model);
     add_expert_work(page, model->experts);

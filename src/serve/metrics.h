@@ -19,6 +19,7 @@ namespace soli::serve {
 /// How a loaded model stands when somebody asks.
 struct ModelFigures {
   EngineCounters engine;
+  int64_t max_running = 0;                // requests that share a step
   int64_t max_kv_pages = 0;               // that memory has room for, those in use included; 0: no limit
   std::map<std::string, int64_t> memory;  // charged bytes by part
   int64_t memory_limit_bytes = 0;
@@ -27,10 +28,28 @@ struct ModelFigures {
   int64_t n_expert_slots = 0;
 };
 
+/// Alarms of experts that are called far more than others.
+struct HotExpertFigures {
+  int64_t open = 0;
+  int64_t raised = 0;  // ever
+};
+
 /// How the transport stands.
 struct ServerFigures {
   HttpCounters http;
   int64_t log_lines_dropped = 0;
+  std::optional<HotExpertFigures> hot_experts = {};  // absent where nobody looks out for them
+};
+
+/// A histogram since the start.
+struct LatencyCounts {
+  std::vector<double> bounds = {};    // [n], in seconds, ascending
+  std::vector<uint64_t> counts = {};  // [n + 1]: up to each bound and above the one before; beyond the last
+  double sum = 0;                     // of all values, in seconds
+};
+struct Latencies {
+  LatencyCounts first_token;  // from the queue to the first token
+  LatencyCounts per_token;    // mean time between the tokens of a choice
 };
 
 /// What /metrics shows, in the text format of Prometheus. Names follow its conventions, and those of vLLM,
@@ -52,6 +71,7 @@ class Metrics {
   /// A request for text or embeddings was answered to its end.
   void observe_request(double seconds);
 
+  Latencies latencies() const;
   /// The page. Without figures of a model while it loads.
   std::string text(const ServerFigures& server, const std::optional<ModelFigures>& model) const;
 

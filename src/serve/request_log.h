@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -23,6 +24,14 @@ enum class RouteId {
   kTokenize,
   kDetokenize,
   kApplyTemplate,
+  kDashboard,
+  kDashboardState,
+  kDashboardSeries,
+  kDashboardHeat,
+  kDashboardExperts,
+  kDashboardAlarms,
+  kDashboardRequests,
+  kDashboardRequest,
 };
 
 /// What became of one choice of a request.
@@ -45,6 +54,8 @@ struct RequestUse {
   void add(const RequestSummary& summary, Outcome its_outcome);
 };
 
+class RequestTrace;
+
 /// What is remembered of a request beside the request.
 class RequestContext final : public HttpContext {
  public:
@@ -54,7 +65,8 @@ class RequestContext final : public HttpContext {
   bool allows_origin = false;  // CORS: the answer may be read by the page that asks
   bool is_work = false;        // counts while the server drains
   RequestUse use;
-  std::string failure;  // of the engine, in more words than the client is told; "": none
+  std::shared_ptr<RequestTrace> trace;  // for the dashboard; null: it looks at something else
+  std::string failure;                  // of the engine, in more words than the client is told; "": none
 };
 
 /// One line of JSON for the access log: no text of any prompt or answer, no key.

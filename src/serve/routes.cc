@@ -22,6 +22,15 @@ constexpr std::array kRoutes = {
     Route{RouteId::kTokenize, "/tokenize", "POST", false, true},
     Route{RouteId::kDetokenize, "/detokenize", "POST", false, true},
     Route{RouteId::kApplyTemplate, "/apply-template", "POST", false, true},
+    Route{RouteId::kDashboard, "/dashboard", "GET", true, false},
+    Route{RouteId::kDashboard, "/dashboard/", "GET", true, false},
+    Route{RouteId::kDashboardState, "/api/v1/dashboard/state", "GET", false, true},
+    Route{RouteId::kDashboardSeries, "/api/v1/dashboard/series", "GET", false, true},
+    Route{RouteId::kDashboardHeat, "/api/v1/dashboard/heat", "GET", false, true},
+    Route{RouteId::kDashboardExperts, "/api/v1/dashboard/experts", "GET", false, true},
+    Route{RouteId::kDashboardAlarms, "/api/v1/dashboard/alarms", "GET", false, true},
+    Route{RouteId::kDashboardRequests, "/api/v1/dashboard/requests", "GET", false, true},
+    Route{RouteId::kDashboardRequest, "/api/v1/dashboard/requests/{id}", "GET", false, true},
 };
 constexpr Route kOtherRoute = {RouteId::kOther, "other", "", false, false};
 
@@ -55,6 +64,8 @@ const Route& route_of(RouteId id) {
 std::string allowed_methods(const Route& route) {
   return route.method == "GET" ? "GET, HEAD, OPTIONS" : std::string(route.method) + ", OPTIONS";
 }
+
+bool is_of_dashboard(RouteId id) { return id >= RouteId::kDashboard && id <= RouteId::kDashboardRequest; }
 
 bool allows_method(const Route& route, std::string_view method) {
   return method == route.method || (method == "HEAD" && route.method == "GET");

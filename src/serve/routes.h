@@ -21,6 +21,9 @@ struct Route {
 const Route* find_route(std::string_view path);
 const Route& route_of(RouteId id);
 
+/// The page and what it shows.
+bool is_of_dashboard(RouteId id);
+
 /// "GET, HEAD, OPTIONS".
 std::string allowed_methods(const Route& route);
 bool allows_method(const Route& route, std::string_view method);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "serve/dashboard/page.h"
 #include "serve/embedding_run.h"
 #include "serve/http_rules.h"
 #include "serve/json_response.h"
@@ -74,11 +75,27 @@ Service::Service(ServiceOptions options, AccessLog* log)
       metrics_(options_.model_id),
       workers_(options_.n_workers, options_.max_tasks) {
   // Opening standard error does not fail.
-  if (options_.slow_request_seconds > 0 || log_ == nullptr) notes_ = AccessLog::open("").value();
+  if (options_.slow_request_seconds > 0 || log_ == nullptr || options_.dashboard)
+    notes_ = AccessLog::open("").value();
+  if (!options_.dashboard) return;
+  dashboard_ = std::make_unique<Dashboard>(
+      *options_.dashboard, metrics_, [this](const std::string& line) { notes_->write("soli: " + line); });
+}
+
+void Service::stop() {
+  workers_.stop();
+  if (dashboard_ != nullptr) dashboard_->stop();
+}
+
+/// Where there is no dashboard, none of its paths is there.
+const Route* Service::find_served_route(std::string_view path) const {
+  const Route* const route = find_route(path);
+  return route != nullptr && is_of_dashboard(route->id) && dashboard_ == nullptr ? nullptr : route;
 }
 
 void Service::set_backend(ModelBackend backend) {
   backend_ = std::move(backend);
+  if (dashboard_ != nullptr) dashboard_->start(backend_);
   loaded_ = true;
 }
 
@@ -103,7 +120,7 @@ std::optional<HttpResponse> Service::on_head(HttpRequest& request) {
     }
     return response;
   };
-  const Route* const route = find_route(request.path);
+  const Route* const route = find_served_route(request.path);
   if (request.method == "OPTIONS" && (route != nullptr || request.path == "*"))
     return answer_options(route, *context);
   if (route == nullptr) {
@@ -190,7 +207,8 @@ void Service::on_request(HttpRequest request, std::shared_ptr<Responder> respond
   const std::shared_ptr<RequestContext> context = context_of(request);
   if (context->allows_origin)
     responder = std::make_shared<CorsResponder>(std::move(responder), cors_headers(options_.cors_origin));
-  if (!context->is_work) {
+  const bool asks_dashboard = is_of_dashboard(context->route) && context->route != RouteId::kDashboard;
+  if (!context->is_work && !asks_dashboard) {
     responder->respond(answer_directly(context->route, request));
     return;
   }
@@ -204,6 +222,8 @@ void Service::on_request(HttpRequest request, std::shared_ptr<Responder> respond
       case RouteId::kEmbeddings:
         return start_embedding(*shared, context, responder);
       default:
+        if (is_of_dashboard(context->route))
+          return responder->respond(dashboard_->answer(context->route, *shared, context->key));
         return translate(*shared, responder);
     }
   });
@@ -219,15 +239,10 @@ HttpResponse Service::answer_directly(RouteId route, const HttpRequest& request)
       return answer_health(false);
     case RouteId::kReady:
       return answer_health(true);
-    case RouteId::kMetrics: {
-      ServerFigures server;
-      if (const HttpServer* const http = server_) server.http = http->counters();
-      if (log_ != nullptr) server.log_lines_dropped = log_->n_dropped();
-      HttpResponse response;
-      response.headers = {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}};
-      response.body = metrics_.text(server, loaded_ ? std::optional(backend_.figures()) : std::nullopt);
-      return response;
-    }
+    case RouteId::kMetrics:
+      return answer_metrics();
+    case RouteId::kDashboard:
+      return page_response(request);
     case RouteId::kModels: {
       const openai::ServedModel* const models[] = {backend_.model};
       return json_response(200, openai::models_body(models));
@@ -240,6 +255,17 @@ HttpResponse Service::answer_directly(RouteId route, const HttpRequest& request)
     default:
       return json_response(200, openai::props_body(*backend_.model));
   }
+}
+
+HttpResponse Service::answer_metrics() const {
+  ServerFigures server;
+  if (const HttpServer* const http = server_) server.http = http->counters();
+  if (log_ != nullptr) server.log_lines_dropped = log_->n_dropped();
+  if (dashboard_ != nullptr && dashboard_->has_alarms()) server.hot_experts = dashboard_->hot_experts();
+  HttpResponse response;
+  response.headers = {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}};
+  response.body = metrics_.text(server, loaded_ ? std::optional(backend_.figures()) : std::nullopt);
+  return response;
 }
 
 HttpResponse Service::answer_health(bool asks_for_ready) const {
@@ -295,10 +321,13 @@ void Service::start_text(HttpRequest& request, std::shared_ptr<RequestContext> c
   request.body_lease.reset();
   if (!job) return responder->respond(error_response(job.error()));
   stamp(job->requests, *context);
+  if (dashboard_ != nullptr) dashboard_->prepare(*job);
   const bool streams = job->stream;
   const std::string id = (is_chat ? "chatcmpl-" : "cmpl-") + request.id;
-  auto generation = Generation::submit(backend_, *std::move(job), id, metrics_, std::move(context));
+  auto generation = Generation::submit(backend_, *std::move(job), id, metrics_, context);
   if (!generation) return responder->respond(error_response(generation.error()));
+  if (dashboard_ != nullptr)
+    context->trace = dashboard_->begin((*generation)->job(), request.id, context->route, context->key);
   if (streams) return responder->respond(stream_answer(*std::move(generation)));
   collect_answer(*std::move(generation), responder,
                  [this](std::function<void()> task) { run_on_workers(std::move(task)); });
@@ -330,6 +359,7 @@ void Service::on_done(const HttpRecord& record) {
   const auto* const context = static_cast<const RequestContext*>(record.context.get());
   metrics_.count_answer(context == nullptr ? RouteId::kOther : context->route, record.status);
   if (context != nullptr && context->use.outcome) metrics_.observe_request(record.seconds);
+  if (context != nullptr && context->trace != nullptr) context->trace->finish(context->use);
   if (log_ != nullptr) log_->write(access_line(record, context));
   if (log_ == nullptr && context != nullptr && !context->failure.empty())
     notes_->write("soli: " + failure_line(record, *context));

@@ -9,6 +9,7 @@
 
 #include "serve/access_log.h"
 #include "serve/api_keys.h"
+#include "serve/dashboard/dashboard.h"
 #include "serve/generation.h"
 #include "serve/http_server.h"
 #include "serve/metrics.h"
@@ -24,6 +25,7 @@ struct ServiceOptions {
   double slow_request_seconds = 0;  // requests that take longer are told of; 0: none
   size_t n_workers = 2;             // threads that translate
   size_t max_tasks = 256;           // that wait for them
+  std::optional<DashboardOptions> dashboard = {};  // absent: there is none
 };
 
 /// Answers: checks keys, translates bodies, hands requests to the engine and what comes back to the client.
@@ -46,8 +48,10 @@ class Service final : public HttpHandler {
   /// Waits until no request for work is left. False where that takes longer.
   bool wait_until_idle(std::chrono::milliseconds timeout);
   int64_t n_active() const;
-  /// Ends the workers. After HttpServer::stop().
-  void stop() { workers_.stop(); }
+  /// Ends the workers and what counts for the dashboard. After HttpServer::stop().
+  void stop();
+  /// Null where there is none.
+  Dashboard* dashboard() { return dashboard_.get(); }
 
   std::optional<HttpResponse> on_head(HttpRequest& request) override;
   void on_request(HttpRequest request, std::shared_ptr<Responder> responder) override;
@@ -61,6 +65,8 @@ class Service final : public HttpHandler {
   HttpResponse answer_options(const Route* route, const RequestContext& context) const;
   HttpResponse answer_directly(RouteId route, const HttpRequest& request) const;
   HttpResponse answer_health(bool asks_for_ready) const;
+  HttpResponse answer_metrics() const;
+  const Route* find_served_route(std::string_view path) const;
   void translate(const HttpRequest& request, std::shared_ptr<Responder> responder);
   void start_text(HttpRequest& request, std::shared_ptr<RequestContext> context,
                   std::shared_ptr<Responder> responder);
@@ -75,6 +81,7 @@ class Service final : public HttpHandler {
   AccessLog* const log_;
   std::unique_ptr<AccessLog> notes_;  // to standard error, which may stand still too
   mutable Metrics metrics_;
+  std::unique_ptr<Dashboard> dashboard_;
   std::atomic<const HttpServer*> server_ = nullptr;
   ModelBackend backend_;  // written before loaded_ is set
   std::atomic<bool> loaded_ = false;

@@ -32,6 +32,8 @@ ApiResult<std::string> apply_template(std::string_view body, const ServedModel& 
 std::string models_body(std::span<const ServedModel* const> models);
 /// GET /v1/models/{id}; 404 where it is another.
 ApiResult<std::string> model_body(std::string_view id, std::span<const ServedModel* const> models);
+/// Of /props: which layers have experts, how many, and how many a token may use. null of a dense model.
+Json expert_shape_json(const ServedModel& model);
 /// GET /props
 std::string props_body(const ServedModel& model);
 

@@ -18,7 +18,18 @@ Json model_json(const ServedModel& model) {
           {"context_length", model.context_length}};
 }
 
-Json experts_json(const ServedModel& model) {
+Json limits_json(const ApiLimits& limits) {
+  return {{"body_bytes", limits.json.bytes},   {"json_depth", limits.json.depth},
+          {"json_values", limits.json.values}, {"n", limits.choices},
+          {"prompts", limits.prompts},         {"total_choices", limits.total_choices},
+          {"inputs", limits.inputs},           {"stop_strings", limits.stop_strings},
+          {"stop_bytes", limits.stop_bytes},   {"top_logprobs", limits.top_logprobs},
+          {"logit_bias", limits.logit_bias}};
+}
+
+}  // namespace
+
+Json expert_shape_json(const ServedModel& model) {
   const ModelSpec& spec = *model.spec;
   if (!spec.is_moe()) return nullptr;
   Json layers = Json::array();
@@ -32,17 +43,6 @@ Json experts_json(const ServedModel& model) {
           {"per_token", own},
           {"per_token_max", most}};
 }
-
-Json limits_json(const ApiLimits& limits) {
-  return {{"body_bytes", limits.json.bytes},   {"json_depth", limits.json.depth},
-          {"json_values", limits.json.values}, {"n", limits.choices},
-          {"prompts", limits.prompts},         {"total_choices", limits.total_choices},
-          {"inputs", limits.inputs},           {"stop_strings", limits.stop_strings},
-          {"stop_bytes", limits.stop_bytes},   {"top_logprobs", limits.top_logprobs},
-          {"logit_bias", limits.logit_bias}};
-}
-
-}  // namespace
 
 std::string models_body(std::span<const ServedModel* const> models) {
   Json data = Json::array();
@@ -70,7 +70,7 @@ std::string props_body(const ServedModel& model) {
                   {"vocab_size", spec.vocab_size},
                   {"hidden_size", spec.hidden_size},
                   {"layers", spec.n_layers},
-                  {"experts", experts_json(model)},
+                  {"experts", expert_shape_json(model)},
                   {"parameters", model.parameters->nominal_total.parameters},
                   {"weight_bytes", model.parameters->nominal_total.bytes},
                   {"exact", model.exact},

@@ -1,0 +1,14 @@
+# Puts the page of the dashboard into the library: the one that web/ builds where it is there, or a plain one.
+set(page ${PROJECT_SOURCE_DIR}/web/dist/index.html)
+if(NOT EXISTS ${page})
+  set(page ${CMAKE_CURRENT_SOURCE_DIR}/serve/dashboard/page.html)
+endif()
+set(SOLI_PAGE_DATA ${CMAKE_CURRENT_BINARY_DIR}/generated/serve/dashboard/page_data.cc)
+set(embed ${PROJECT_SOURCE_DIR}/cmake/embed_file.cmake)
+add_custom_command(
+  OUTPUT ${SOLI_PAGE_DATA}
+  COMMAND ${CMAKE_COMMAND} -DINPUT=${page} -DOUTPUT=${SOLI_PAGE_DATA} -P ${embed}
+  DEPENDS ${page} ${embed}
+  COMMENT "Embedding ${page}"
+  VERBATIM)
+target_sources(soli_lib PRIVATE ${SOLI_PAGE_DATA})
