@@ -17,7 +17,8 @@ void add_sweep_options(CLI::App& app, BenchOptions& options, const std::vector<C
       add_path(app, "--text", options.text, "Its beginning is the prompt; else random tokens");
   text->needs(sweep);
   add_path(app, "--replay", options.replay,
-           "Replay turns that run --access-trace has recorded, of which only hits can be told")
+           "Replay turns that run --access-trace has recorded, or a trace of --trace, of which only hits can "
+           "be told")
       ->needs(sweep)
       ->excludes(text)
       ->excludes(app.get_option("--trace"));

@@ -7,26 +7,18 @@
 #include "cli/generate.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/replay_cache.h"
 #include "cli/text_input.h"
 #include "cli/workbench.h"
 #include "experts/belady.h"
-#include "experts/cache_simulator.h"
 
 namespace soli::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array kPolicies = {CachePolicyKind::kLru, CachePolicyKind::kLfu, CachePolicyKind::kLeastStale,
-                                  CachePolicyKind::kShares, CachePolicyKind::kAuto};
 constexpr std::array kShares = {0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0};  // 0: the least
 constexpr int64_t kMostTextBytes = int64_t{4} << 20;
-
-/// All policies, unless one was asked for.
-std::vector<CachePolicyKind> policies_of(const BenchOptions& options) {
-  if (options.model.memory.policy != CachePolicyKind::kAuto) return {options.model.memory.policy};
-  return {kPolicies.begin(), kPolicies.end()};
-}
 
 SweepBound bound_of(const AccessTrace& trace, int64_t n_slots) {
   return {.n_slots = n_slots,
@@ -47,7 +39,7 @@ class ModelSweep {
     SweepFigures figures = {
         .n_experts = source.size(), .n_tokens = options_.generate, .points = {}, .bounds = {}};
     const std::vector<int64_t> slot_bytes = budgets();
-    const std::vector<CachePolicyKind> policies = policies_of(options_);
+    const std::vector<CachePolicyKind> policies = compared_policies(options_.model.memory.policy);
     ProgressLine progress("measuring");
     int64_t n_done = 0;
     AccessTrace trace(source.n_layers(), source.n_experts());
@@ -168,22 +160,16 @@ Result<SweepFigures> sweep_model(Session& session, const BenchOptions& options,
 }
 
 Result<SweepFigures> sweep_trace(const BenchOptions& options) {
-  SOLI_ASSIGN_OR_RETURN(const AccessTrace trace, AccessTrace::load(options.replay));
+  SOLI_ASSIGN_OR_RETURN(const AccessTrace trace, read_turns(options.replay, options.model.engine.chunk_rows));
   const int64_t n_experts = trace.n_layers() * trace.n_experts();
   SweepFigures figures = {.n_experts = n_experts, .n_tokens = 0, .points = {}, .bounds = {}};
   for (const double part : kShares) {
     const int64_t n_slots = std::max<int64_t>(1, static_cast<int64_t>(part * static_cast<double>(n_experts)));
-    for (const CachePolicyKind kind : policies_of(options)) {
-      const CacheShape shape = {
-          .n_layers = trace.n_layers(), .n_experts = trace.n_experts(), .n_slots = n_slots};
-      const std::unique_ptr<CachePolicy> policy = make_cache_policy(kind, shape);
-      CacheSimulator simulator(shape, *policy);
-      AccessTrace::Reader reader(trace);
-      while (const LayerVisit* visit = reader.next()) simulator.visit(*visit);
+    for (const CachePolicyKind kind : compared_policies(options.model.memory.policy)) {
       figures.points.push_back({.policy = kind,
                                 .n_slots = n_slots,
                                 .slot_share = share(n_slots, n_experts),
-                                .hit_rate = simulator.total().rate()});
+                                .hit_rate = simulate(trace, kind, n_slots).rate()});
     }
     figures.bounds.push_back(bound_of(trace, n_slots));
   }

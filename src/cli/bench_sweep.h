@@ -42,7 +42,8 @@ struct SweepFigures {
 /// Loads it. Fails with kCancelled on Ctrl-C.
 Result<SweepFigures> sweep_model(Session& session, const BenchOptions& options,
                                  const InterruptGuard& interrupt);
-/// Replays the turns of a trace that `run --access-trace` wrote: hit rates only.
+/// Replays the turns of a trace that `run --access-trace` wrote, or --trace: hit rates only. Of the latter,
+/// prompts are read in chunks of --batch-size.
 Result<SweepFigures> sweep_trace(const BenchOptions& options);
 
 std::string render_text(const SweepFigures& figures);

@@ -38,6 +38,7 @@ Command add_bench(CLI::App& program);
 Command add_synth(CLI::App& program);
 Command add_pack(CLI::App& program);
 Command add_trace(CLI::App& program);
+Command add_replay(CLI::App& program);
 Command add_completion(CLI::App& program);
 
 }  // namespace soli::cli

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "engine/sampler.h"
@@ -43,6 +44,7 @@ Status DivergenceMeter::compare(size_t window, int64_t position, std::span<const
   samples_.kl.push_back(kl);
   samples_.by_window[window].nats += kl;
   samples_.by_window[window].n_tokens += 1;
+  samples_.n_identical += std::memcmp(reference_.data(), logits.data(), logits.size_bytes()) == 0 ? 1 : 0;
   samples_.n_agreed += argmax(reference_) == argmax(logits) ? 1 : 0;
   return {};
 }
@@ -57,6 +59,7 @@ DivergenceSamples& DivergenceSamples::operator+=(const DivergenceSamples& other)
   kl.insert(kl.end(), other.kl.begin(), other.kl.end());
   by_window.insert(by_window.end(), other.by_window.begin(), other.by_window.end());
   n_agreed += other.n_agreed;
+  n_identical += other.n_identical;
   return *this;
 }
 

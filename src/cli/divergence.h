@@ -24,6 +24,7 @@ struct DivergenceSamples {
   std::vector<double> kl;             // of the positions compared
   std::vector<WindowLoss> by_window;  // sums of them
   int64_t n_agreed = 0;               // positions with the same most likely token
+  int64_t n_identical = 0;            // positions whose logits are the same to the bit
 
   DivergenceSamples& operator+=(const DivergenceSamples& other);
   Divergence summarise() const;

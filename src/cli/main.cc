@@ -25,10 +25,10 @@ constexpr const char* kFooter =
     "  130  interrupted (Ctrl-C, or SIGTERM)";
 
 std::vector<Command> add_commands(CLI::App& program) {
-  return {add_run(program),     add_serve(program),    add_inspect(program),   add_tokenize(program),
-          add_render(program),  add_logits(program),   add_eval(program),      add_profile(program),
-          add_dissect(program), add_diagnose(program), add_bench(program),     add_synth(program),
-          add_pack(program),    add_trace(program),    add_completion(program)};
+  return {add_run(program),     add_serve(program),    add_inspect(program), add_tokenize(program),
+          add_render(program),  add_logits(program),   add_eval(program),    add_profile(program),
+          add_dissect(program), add_diagnose(program), add_bench(program),   add_synth(program),
+          add_pack(program),    add_trace(program),    add_replay(program),  add_completion(program)};
 }
 
 /// Says what is wrong with the command line, and where help is. For --help and --version CLI11 throws too.

@@ -19,8 +19,10 @@ Result<std::optional<double>> score(const RunningWindow& window, const std::vect
                                     const StreamEvent& event, const Evaluation& evaluation) {
   if (!evaluation.on_logits) return event.logprob;
   const auto next = static_cast<size_t>(event.position) + 1;
-  if (next == tokens.size()) return std::optional<double>();
-  SOLI_RETURN_IF_ERROR(evaluation.on_logits(window.number, event.position, event.logits));
+  const bool is_last = next == tokens.size();
+  if (!is_last || evaluation.to_the_end)
+    SOLI_RETURN_IF_ERROR(evaluation.on_logits(window.number, event.position, event.logits));
+  if (is_last) return std::optional<double>();
   return log_probability(event.logits, tokens[next]);
 }
 
@@ -113,6 +115,7 @@ Result<std::vector<WindowLoss>> evaluate(Engine& engine, const WindowPlan& plan,
     while (next < plan.windows.size() && static_cast<int64_t>(running.size()) < evaluation.n_parallel) {
       SOLI_ASSIGN_OR_RETURN(std::shared_ptr<Stream> stream,
                             engine.submit(make_request(plan.windows[next], evaluation)));
+      if (evaluation.on_submit) SOLI_RETURN_IF_ERROR(evaluation.on_submit(next, stream->id()));
       running.push_back({next, std::move(stream), {.nats = 0, .n_tokens = 0, .window = next}});
       ++next;
     }

@@ -49,6 +49,9 @@ struct Evaluation {
   /// Where set, gets the logits after each position whose next token is scored.
   std::function<Status(size_t window, int64_t position, std::span<const float> logits)> on_logits = {};
   RoutingPolicy policy = {};
+  bool to_the_end = false;  // on_logits gets those after the last position of a window too
+  /// Where set, told which request a window became, before its first step.
+  std::function<Status(size_t window, RequestId request)> on_submit = {};
 };
 
 /// Runs all windows through the engine. When it is stopped, the losses of the finished windows are returned.

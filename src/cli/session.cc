@@ -12,6 +12,7 @@
 #include "cli/output.h"
 #include "cli/output_files.h"
 #include "cli/progress.h"
+#include "model/model_id.h"
 #include "model/policy_text.h"
 
 namespace soli::cli {
@@ -208,6 +209,7 @@ Status Session::start_trace(const EngineOptions& engine) {
                     .policy = policy_json(policy_).dump(),
                     .soli = SOLI_VERSION,
                     .sampling = trace.sampling};
+  SOLI_ASSIGN_OR_RETURN(info.model_id, model_id(file()));
   SOLI_ASSIGN_OR_RETURN(info.shape, TraceShape::of_model(spec(), k, trace.logits));
   // The plan has left room for the buffer in what it takes for the program.
   const int64_t buffer_bytes = std::max(trace.buffer_bytes, TraceRing::slot_bytes(info.shape));

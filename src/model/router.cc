@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "model/choice_limits.h"
+#include "model/choice_weights.h"
 
 namespace soli {
 namespace {
@@ -110,38 +111,6 @@ void keep_best_groups(const RouterSpec& spec, const SelectScratch& scratch) {
   }
 }
 
-/// softmax of the chosen experts' logits.
-void softmax_of_chosen(const float* logits, std::span<const int32_t> ids, std::span<float> weights) {
-  double sum = 0;
-  float largest = logits[ids[0]];
-  for (const int32_t id : ids) largest = std::max(largest, logits[id]);
-  for (size_t i = 0; i < ids.size(); ++i) {
-    weights[i] =
-        static_cast<float>(std::exp(static_cast<double>(logits[ids[i]]) - static_cast<double>(largest)));
-    sum += static_cast<double>(weights[i]);
-  }
-  for (float& weight : weights) weight = static_cast<float>(static_cast<double>(weight) / sum);
-}
-
-/// The factors on the experts' outputs by the model's rule; from unbiased scores.
-void weigh(const RouterSpec& spec, const float* logits, const float* scores, std::span<const int32_t> ids,
-           std::span<float> weights) {
-  if (ids.empty()) return;
-  if (spec.gating == Gating::kSoftmaxChosen) {
-    softmax_of_chosen(logits, ids, weights);
-  } else {
-    for (size_t i = 0; i < ids.size(); ++i) weights[i] = scores[ids[i]];
-  }
-  if (spec.renormalise) {
-    double sum = 0;
-    for (const float weight : weights) sum += static_cast<double>(weight);
-    // All sigmoids may underflow to 0: then no routed expert counts, and nothing is divided by 0.
-    for (float& weight : weights)
-      weight = sum > 0 ? static_cast<float>(static_cast<double>(weight) / sum) : 0.0F;
-  }
-  for (float& weight : weights) weight = static_cast<float>(static_cast<double>(weight) * spec.weight_scale);
-}
-
 const LayerSteering* steering_of(const BatchRow& row, int64_t layer) {
   return row.steering == nullptr ? nullptr : &row.steering->layer(layer);
 }
@@ -231,7 +200,7 @@ void select_row(const RouterSpec& spec, const Selection& selection, const BatchR
                      [&](int32_t a, int32_t b) { return scores[a] > scores[b]; });
   }
   std::copy_n(order.begin(), kept, chosen.ids.begin());
-  weigh(spec, logits, scores, chosen.ids.first(kept), chosen.weights.first(kept));
+  weigh_experts(spec, logits, scores, chosen.ids.first(kept), chosen.weights.first(kept));
 }
 
 }  // namespace

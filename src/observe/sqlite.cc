@@ -3,6 +3,8 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "base/utf8.h"
 
@@ -11,6 +13,14 @@ namespace {
 
 // How long somebody who reads may hold up what is written, and the other way round.
 constexpr int kBusyMilliseconds = 600'000;
+// Of a schema and of values in it, far above what a trace has.
+constexpr int kMostSqlBytes = 100'000;
+constexpr int kMostColumns = 100;
+constexpr int kMostExpressionDepth = 50;
+// A row of a trace takes less than one step of the virtual machine per byte.
+constexpr int kStepsPerPortion = 1000;
+constexpr int64_t kStepsPerByte = 8;
+constexpr int64_t kFreePortions = 1000;
 
 tl::unexpected<Error> sqlite_error(sqlite3* database, const std::string& path) {
   const int code = sqlite3_extended_errcode(database);
@@ -29,6 +39,9 @@ tl::unexpected<Error> sqlite_error(sqlite3* database, const std::string& path) {
     case SQLITE_ERROR:
     case SQLITE_SCHEMA:
       return fail(ErrorKind::kMalformed, "{}: {}", path, message);
+    case SQLITE_INTERRUPT:
+      return fail(ErrorKind::kMalformed,
+                  "{}: is damaged: it takes far more steps to read than its size can need", path);
     case SQLITE_NOMEM:
       return fail(ErrorKind::kLimit, "{}: out of memory", path);
     default:
@@ -126,6 +139,7 @@ Result<SqliteFile> SqliteFile::create(const std::string& path) {
 
 Result<SqliteFile> SqliteFile::open(const std::string& path, int64_t max_value_bytes) {
   SOLI_ASSIGN_OR_RETURN(SqliteFile file, open_with(path, SQLITE_OPEN_READONLY));
+  file.limit_what_a_file_may_ask();
   sqlite3* const database = file.database_.get();
   sqlite3_limit(database, SQLITE_LIMIT_LENGTH, static_cast<int>(max_value_bytes));
   sqlite3_db_config(database, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
@@ -137,12 +151,29 @@ Result<SqliteFile> SqliteFile::open(const std::string& path, int64_t max_value_b
   return file;
 }
 
+void SqliteFile::limit_what_a_file_may_ask() {
+  sqlite3* const database = database_.get();
+  sqlite3_limit(database, SQLITE_LIMIT_SQL_LENGTH, kMostSqlBytes);
+  sqlite3_limit(database, SQLITE_LIMIT_COLUMN, kMostColumns);
+  sqlite3_limit(database, SQLITE_LIMIT_EXPR_DEPTH, kMostExpressionDepth);
+  sqlite3_limit(database, SQLITE_LIMIT_ATTACHED, 0);
+  std::error_code unknown;  // then what is read will tell
+  const uintmax_t bytes = std::filesystem::file_size(path_, unknown);
+  const int64_t portions = unknown ? 0 : static_cast<int64_t>(bytes) / kStepsPerPortion * kStepsPerByte;
+  steps_ = std::make_unique<StepLimit>();
+  steps_->most = kFreePortions + portions;
+  steps_->left = steps_->most;
+  const auto count = [](void* steps) { return --static_cast<StepLimit*>(steps)->left < 0 ? 1 : 0; };
+  sqlite3_progress_handler(database, kStepsPerPortion, count, steps_.get());
+}
+
 Status SqliteFile::execute(const std::string& sql) {
   if (sqlite3_exec(database_.get(), sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK) return {};
   return sqlite_error(database_.get(), path_);
 }
 
 Result<SqliteStatement> SqliteFile::prepare(const std::string& sql) {
+  if (steps_ != nullptr) steps_->left = steps_->most;
   sqlite3_stmt* statement = nullptr;
   const int code = sqlite3_prepare_v2(database_.get(), sql.c_str(), -1, &statement, nullptr);
   if (code != SQLITE_OK) return sqlite_error(database_.get(), path_);

@@ -59,7 +59,8 @@ class SqliteFile {
   /// An empty database in a new file, or in one that is there and empty.
   static Result<SqliteFile> create(const std::string& path);
   /// Read-only, for files that may be hostile: nothing in the schema is run, and a value longer than
-  /// `max_value_bytes` is an error. Fails with kNotFound, kIo or kMalformed.
+  /// `max_value_bytes` is an error, as is a statement that takes far more steps than a file of this size can
+  /// give work for: damaged trees may lead in circles. Fails with kNotFound, kIo or kMalformed.
   static Result<SqliteFile> open(const std::string& path, int64_t max_value_bytes);
 
   /// One or more statements without parameters; rows are passed over.
@@ -73,7 +74,15 @@ class SqliteFile {
   };
   SqliteFile(sqlite3* database, std::string path) : database_(database), path_(std::move(path)) {}
   static Result<SqliteFile> open_with(const std::string& path, int flags);
+  void limit_what_a_file_may_ask();
 
+  /// Counts down, in portions of SQLite's virtual machine; each statement begins anew.
+  struct StepLimit {
+    int64_t most = 0;
+    int64_t left = 0;
+  };
+
+  std::unique_ptr<StepLimit> steps_;  // where there is one; SQLite points to it
   std::unique_ptr<sqlite3, Close> database_;
   std::string path_;
 };

@@ -129,6 +129,7 @@ std::vector<TraceMeta> to_meta(const TraceInfo& info) {
           {"model", replace_invalid_utf8(info.model)},
           {"architecture", replace_invalid_utf8(info.architecture)},
           {"model_file", replace_invalid_utf8(info.model_file)},
+          {"model_id", info.model_id},
           {"policy", info.policy},
           {"moe_layers", fmt::format("{}", fmt::join(info.shape.moe_layers, ","))},
           {"n_layers", text(info.shape.n_layers())},
@@ -160,6 +161,7 @@ Result<TraceInfo> from_meta(const std::vector<TraceMeta>& meta) {
   SOLI_ASSIGN_OR_RETURN(info.model, reader.text("model"));
   SOLI_ASSIGN_OR_RETURN(info.architecture, reader.text("architecture"));
   SOLI_ASSIGN_OR_RETURN(info.model_file, reader.text("model_file"));
+  info.model_id = reader.text("model_id").value_or("");  // earlier traces have none
   SOLI_ASSIGN_OR_RETURN(info.policy, reader.text("policy"));
   SOLI_ASSIGN_OR_RETURN(const std::string layers, reader.text("moe_layers"));
   SOLI_ASSIGN_OR_RETURN(info.shape.moe_layers, parse_layers(layers));

@@ -58,6 +58,7 @@ struct TraceInfo {
   std::string model = {};         // general.name
   std::string architecture = {};  // general.architecture
   std::string model_file = {};    // path, as it was given
+  std::string model_id = {};      // of model/model_id.h; "": not known
   std::string policy = {};        // of the command, as docs/steering.md writes it in JSON; "{}": exact
   std::string soli = {};          // version
   TraceSampling sampling = {};

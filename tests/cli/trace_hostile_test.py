@@ -3,9 +3,38 @@
 import array
 import math
 import sqlite3
+import struct
 
 from program import DEMO, ERROR, main, soli
 from traces import GREEDY, Trace, TraceTest
+
+
+def circling(data, levels=6, width=300):
+    """A database whose list of tables goes on for ever, nearly: pages of it that all have the same page below them."""
+    size = struct.unpack(">H", data[16:18])[0]
+    n_pages = len(data) // size
+    n_cells = struct.unpack(">H", data[103:105])[0]
+    cells = struct.unpack(f">{n_cells}H", data[108 : 108 + 2 * n_cells])
+    harmless = next(cell for cell in cells if b"sqlite_autoindex" in data[cell : cell + 60])
+
+    def leaf(which):
+        head = b"\x0d\0\0" + struct.pack(">HHB", len(which), min(cells), 0) + struct.pack(f">{len(which)}H", *which)
+        return head.ljust(min(cells), b"\0") + data[min(cells) : size]
+
+    def inner(children, begin=b""):
+        last = children[-1]
+        content = b"".join(struct.pack(">IB", child, 1 + i % 100) for i, child in enumerate(children[:-1]))
+        first = size - len(content)
+        n = len(children) - 1
+        pointers = struct.pack(f">{n}H", *range(first, size, 5))
+        head = begin + b"\x05\0\0" + struct.pack(">HHBI", n, first, 0, last) + pointers
+        return head.ljust(first, b"\0") + content
+
+    whole, rest, first_inner = n_pages + 1, n_pages + 2, n_pages + 3
+    pages = [leaf(cells), leaf([harmless])]
+    pages += [inner([first_inner + i + 1] * width) for i in range(levels - 1)] + [inner([rest] * width)]
+    count = struct.pack(">I", n_pages + len(pages))
+    return inner([whole] + [first_inner] * 5, data[:28] + count + data[32:100]) + data[size:] + b"".join(pages)
 
 
 class HostileTest(TraceTest):
@@ -110,6 +139,11 @@ class HostileTest(TraceTest):
     def test_what_a_view_or_a_trigger_would_do_is_not_done(self):
         path = self.changed("CREATE VIEW v AS SELECT * FROM tokens", "CREATE INDEX i ON tokens(token)")
         self.run_ok("trace", "stats", path)
+
+    def test_a_tree_that_leads_in_circles_comes_to_an_end(self):
+        path = self.folder() / "circling"
+        path.write_bytes(circling(self.path.read_bytes()))
+        self.refused(path, "takes far more steps to read than its size can need")
 
     def test_one_that_was_never_ended_says_so(self):
         path = self.changed("UPDATE meta SET value = '0' WHERE key = 'ended'")

@@ -4,7 +4,7 @@ from program import DEMO, DONE, ERROR, MIXTRAL, USAGE, CliTest, environment, mai
 
 COMMANDS = [
     "run", "serve", "inspect", "tokenize", "render", "logits", "eval", "profile", "dissect", "diagnose",
-    "bench", "synth", "trace", "completion",
+    "bench", "synth", "trace", "replay", "completion",
 ]  # fmt: skip
 
 
