@@ -245,7 +245,9 @@ TEST_F(DashboardServiceTest, SeriesHaveAColumnForEachWindow) {
   const size_t n = series["begin"].size();
   EXPECT_EQ(n, 3U);
   for (const auto& [name, column] : series.items()) {
-    if (column.is_array() && name != "layers") EXPECT_EQ(column.size(), n) << name;
+    if (column.is_array() && name != "layers") {
+      EXPECT_EQ(column.size(), n) << name;
+    }
   }
   EXPECT_EQ(series["generated_tokens"], Json({6, 0, 0}));
   EXPECT_EQ(series["complete"], Json({true, true, false}));
