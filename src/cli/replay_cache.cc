@@ -45,7 +45,7 @@ bool parse_slot_count(std::string_view text, SlotCount& count) {
     return number <= 100;
   }
   count = {.n = static_cast<int64_t>(std::min(number, 1e15)), .share = 0};
-  return number == std::floor(number);
+  return std::isfinite(number) && number == std::floor(number);
 }
 
 Result<AccessTrace> turns_of(const CacheReplay& replay) {

@@ -68,15 +68,19 @@ Status Session::load(EngineOptions engine, int64_t n_positions, int64_t longest_
   make_room_for(policy_, engine);
   MemoryOptions memory = options_.memory;
   memory.further_bytes += further_bytes_;
-  if (!options_.trace.file.empty())
-    memory.further_bytes += TraceWriter::bytes_needed(options_.trace.buffer_bytes);
+  int64_t charged_by_trace = 0;
+  if (!options_.trace.file.empty()) {
+    SOLI_ASSIGN_OR_RETURN(const TraceShape shape, trace_shape(engine));
+    memory.further_bytes += TraceWriter::bytes_needed(trace_buffer_bytes(shape));
+    charged_by_trace = Slab::charged_bytes(trace_buffer_bytes(shape));
+  }
   SOLI_ASSIGN_OR_RETURN(
       plan_, plan_memory(*file_, twins_ ? &*twins_ : nullptr, *runtime_, engine, memory, limit_, n_positions,
                          options_.chunk_rows_given ? 0 : longest_prompt));
   engine.chunk_rows = plan_.chunk_rows;
   engine.chunks_share_reads = plan_.tiers.has_value();
   print_note("{}", describe(plan_, options_.memory));
-  SOLI_RETURN_IF_ERROR(runtime_->budget().charge("program", plan_.need.process));
+  SOLI_RETURN_IF_ERROR(runtime_->budget().charge("program", plan_.need.process - charged_by_trace));
   SOLI_RETURN_IF_ERROR(load_model());
   SOLI_ASSIGN_OR_RETURN(LocalExecutor executor, LocalExecutor::create(spec(), *store_, runtime_->budget(),
                                                                       engine.workspace_limits()));
@@ -199,10 +203,18 @@ Status Session::check_trace() const {
   return TraceWriter::check(trace.file, trace.overwrite);
 }
 
+Result<TraceShape> Session::trace_shape(const EngineOptions& engine) const {
+  const int64_t k = std::max(engine.max_experts_per_token, spec().router.experts_per_token);
+  return TraceShape::of_model(spec(), k, options_.trace.logits);
+}
+
+int64_t Session::trace_buffer_bytes(const TraceShape& shape) const {
+  return std::max(options_.trace.buffer_bytes, TraceRing::slot_bytes(shape));
+}
+
 Status Session::start_trace(const EngineOptions& engine) {
   const TraceOptions& trace = options_.trace;
   if (trace.file.empty()) return {};
-  const int64_t k = std::max(engine.max_experts_per_token, spec().router.experts_per_token);
   TraceInfo info = {.model = spec().name,
                     .architecture = spec().architecture,
                     .model_file = options_.path,
@@ -210,11 +222,10 @@ Status Session::start_trace(const EngineOptions& engine) {
                     .soli = SOLI_VERSION,
                     .sampling = trace.sampling};
   SOLI_ASSIGN_OR_RETURN(info.model_id, model_id(file()));
-  SOLI_ASSIGN_OR_RETURN(info.shape, TraceShape::of_model(spec(), k, trace.logits));
-  // The plan has left room for the buffer in what it takes for the program.
-  const int64_t buffer_bytes = std::max(trace.buffer_bytes, TraceRing::slot_bytes(info.shape));
-  SOLI_ASSIGN_OR_RETURN(trace_writer_, TraceWriter::start(trace.file, trace.overwrite, info, spec(),
-                                                          runtime_->budget(), buffer_bytes, cpus_));
+  SOLI_ASSIGN_OR_RETURN(info.shape, trace_shape(engine));
+  SOLI_ASSIGN_OR_RETURN(trace_writer_,
+                        TraceWriter::start(trace.file, trace.overwrite, info, spec(), runtime_->budget(),
+                                           trace_buffer_bytes(info.shape), cpus_));
   engine_->set_recorder(&trace_writer_->recorder());
   return {};
 }

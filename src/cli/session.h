@@ -98,6 +98,8 @@ class Session {
   Status predict_experts(const EngineOptions& engine);
   Status check_trace() const;
   Status start_trace(const EngineOptions& engine);
+  Result<TraceShape> trace_shape(const EngineOptions& engine) const;
+  int64_t trace_buffer_bytes(const TraceShape& shape) const;
 
   const ModelOptions options_;
   RoutingPolicy policy_;

@@ -223,7 +223,7 @@ class CacheTest(ReplayTest):
     def test_hits_are_those_of_the_turns_that_a_run_records(self):
         folder = self.folder()
         prompt = ["-p", "Once upon a time there was a sea", "-n", "40", "--temp", "0", "--ignore-eos", "-b", "8"]
-        for memory in range(2, 64):  # the least that has room
+        for memory in range(2, 100):  # the least that has room
             outcome = soli("run", DEMO, *prompt, "--memory", f"{memory * 4}MiB", "--access-trace", folder / "turns",
                            "--trace", folder / "t.sqlite", "--trace-overwrite", "--prefetch", "off")
             if outcome.status == DONE:
