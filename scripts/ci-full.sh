@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# What is too long for every change: all tests under ASan and UBSan and under TSan, clang without sanitizers,
-# clang-tidy over all files, random walks over model shapes from a new seed (SOLI_WALKS of each family), and every
-# fuzz target for ten minutes (SOLI_FUZZ_SECONDS).
+# What is too long for every change: all tests under ASan and UBSan and under TSan, clang without sanitizers, the
+# dashboard in a browser, clang-tidy over all files, random walks over model shapes from a new seed (SOLI_WALKS of
+# each family), and every fuzz target for ten minutes (SOLI_FUZZ_SECONDS).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/stages.sh
 
-scripts/setup.sh test
+scripts/setup.sh web
 
 release() {
   build release all
@@ -15,6 +15,11 @@ release() {
 
 walks() {
   RC_PARAMS="max_success=${SOLI_WALKS:-400}" build/release/tests/test_reference --gtest_filter='*Walk*'
+}
+
+# A browser before the dashboard of a live server, and one day of simulated data.
+web() {
+  node tests/web/dashboard_test.mjs build/release/src/soli
 }
 
 clang() {
@@ -35,6 +40,7 @@ tsan() {
 
 stage release release
 stage walks walks
+stage web web
 stage clang clang
 stage asan-ubsan asan
 stage tsan tsan

@@ -3,6 +3,7 @@
 #
 #   scripts/setup.sh run     what the program needs (scripts/demo.sh)
 #   scripts/setup.sh test    that, and what the tests need (scripts/test.sh)
+#   scripts/setup.sh web     that, and a browser for the dashboard (scripts/ci-full.sh)
 #
 # Made for and tested on Debian 12. On Ubuntu 24.04 the names below are the same except for the versions of clang's
 # run-time and of Boost; that is untested.
@@ -34,6 +35,8 @@ test_packages=(
   clang clang-format clang-tidy
 )
 
+web_packages=(nodejs npm chromium)
+
 is_ubuntu_24() {
   (. /etc/os-release && [[ "${ID:-} ${VERSION_ID:-}" == "ubuntu 24.04" ]])
 }
@@ -55,7 +58,11 @@ is_installed() {
 case "${1:-}" in
   run) packages=("${run_packages[@]}" "$(boost_package)") ;;
   test) packages=("${run_packages[@]}" "$(boost_package)" "${test_packages[@]}" "$(clang_runtime_package)") ;;
-  *) echo "usage: scripts/setup.sh run|test" >&2; exit 2 ;;
+  web)
+    packages=("${run_packages[@]}" "$(boost_package)" "${test_packages[@]}" "$(clang_runtime_package)"
+              "${web_packages[@]}")
+    ;;
+  *) echo "usage: scripts/setup.sh run|test|web" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
