@@ -57,23 +57,28 @@ summary() {
   fi
 }
 
+# Further options of CMake, which a stage may set for itself.
+cmake_options=()
+
 # build PRESET TARGET...: configures where needed, then builds. Some 24 files are compiled as one, which reads
 # their headers once: a quarter of the time for a whole build. SOLI_UNITY=OFF compiles each by itself.
 build() {
   local preset=$1
   shift
-  cmake --preset "$preset" -DCMAKE_UNITY_BUILD="${SOLI_UNITY:-ON}" -DCMAKE_UNITY_BUILD_BATCH_SIZE=24
+  cmake --preset "$preset" -DCMAKE_UNITY_BUILD="${SOLI_UNITY:-ON}" -DCMAKE_UNITY_BUILD_BATCH_SIZE=24 \
+    "${cmake_options[@]}"
   cmake --build "build/$preset" -j "$jobs" --target "$@"
 }
 
-# run_tests PRESET SECONDS CTEST_OPTION...: no single test may take longer than SECONDS.
+# run_tests PRESET SECONDS CTEST_OPTION...: no single test may take longer than SECONDS. One more at a time than there
+# are cores, since some of them wait.
 run_tests() {
   local preset=$1 timeout_s=$2
   shift 2
-  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$jobs" --timeout "$timeout_s" "$@"
+  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$((jobs + 1))" --timeout "$timeout_s" "$@"
 }
 
-# fuzz SECONDS: every fuzz target for that long, from a copy of its corpus, as many at once as there are cores.
+# fuzz SECONDS: every fuzz target for that long, from a copy of its corpus, twice as many at once as there are cores.
 # Inputs that fail are left in build/fuzz/.
 fuzz() {
   local seconds=$1 work total=0 failed=0 binary name
@@ -89,7 +94,7 @@ fuzz() {
   while ((next < ${#names[@]})); do
     first=$next
     pids=()
-    for ((i = 0; i < jobs && next < ${#names[@]}; i++, next++)); do
+    for ((i = 0; i < 2 * jobs && next < ${#names[@]}; i++, next++)); do
       name=${names[next]}
       mkdir -p "$work/$name"
       cp -r "tests/fuzz/corpus/${name#fuzz_}/." "$work/$name/" 2>/dev/null || echo "$name starts without a corpus"

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 
 #include "format/tokenizer.h"
 #include "model/parameters.h"
@@ -39,24 +40,25 @@ class DashboardServiceTest : public ::testing::Test {
     EngineOptions engine;
     engine.max_sequences = 4;
     engine.keep_routing = true;
-    loaded_ = LoadedEngine::create(golden_folder() + "mixtral/model.gguf", {.n_threads = 1}, engine).value();
-    tokenizer_ = Tokenizer::from_gguf(loaded_.model->file().gguf()).value();
-    parameters_ = count_parameters(loaded_.model->file());
-    const ModelSpec& spec = loaded_.model->spec();
+    loaded_.emplace(
+        LoadedEngine::create(golden_folder() + "mixtral/model.gguf", {.n_threads = 1}, engine).value());
+    tokenizer_ = Tokenizer::from_gguf(loaded_->model->file().gguf()).value();
+    parameters_ = count_parameters(loaded_->model->file());
+    const ModelSpec& spec = loaded_->model->spec();
     meter_ = std::make_unique<ExpertMeter>(spec.n_layers, spec.router.n_experts);
-    loaded_.executor->set_meter(meter_.get());
+    loaded_->executor->set_meter(meter_.get());
     model_.id = "mixtral";
     model_.tokenizer = tokenizer_.get();
-    model_.context_length = loaded_.engine->context_length();
+    model_.context_length = loaded_->engine->context_length();
     model_.spec = &spec;
     model_.parameters = &parameters_;
-    host_ = std::make_unique<EngineHost>(*loaded_.engine);
-    service_->set_backend({.engine = loaded_.engine.get(),
+    host_ = std::make_unique<EngineHost>(*loaded_->engine);
+    service_->set_backend({.engine = loaded_->engine.get(),
                            .model = &model_,
                            .figures =
                                [this] {
                                  ModelFigures figures;
-                                 figures.engine = loaded_.engine->counters();
+                                 figures.engine = loaded_->engine->counters();
                                  return figures;
                                },
                            .path = "",
@@ -68,6 +70,10 @@ class DashboardServiceTest : public ::testing::Test {
     if (http_ != nullptr) http_->stop();
     if (host_ != nullptr) host_->stop();
     if (service_ != nullptr) service_->stop();
+    http_.reset();
+    service_.reset();
+    host_.reset();
+    loaded_.reset();
   }
 
   std::string ask(const std::string& method, const std::string& path, const std::string& fields,
@@ -101,7 +107,7 @@ class DashboardServiceTest : public ::testing::Test {
   }
 
   ServiceOptions options_;
-  LoadedEngine loaded_;
+  std::optional<LoadedEngine> loaded_;
   std::unique_ptr<Tokenizer> tokenizer_;
   ParameterCounts parameters_;
   std::unique_ptr<ExpertMeter> meter_;
@@ -266,7 +272,7 @@ TEST_F(DashboardServiceTest, StateTellsOfTheModel) {
   const Json state = figures("state");
   EXPECT_EQ(state["version"], 1);
   EXPECT_EQ(state["model"]["id"], "mixtral");
-  EXPECT_EQ(state["experts"]["per_layer"], loaded_.model->spec().router.n_experts);
+  EXPECT_EQ(state["experts"]["per_layer"], loaded_->model->spec().router.n_experts);
   EXPECT_EQ(state["requests"]["routing"], "asked");
   EXPECT_EQ(state["tiers"].size(), 4U);
   EXPECT_EQ(state["exact"], true);
