@@ -24,7 +24,7 @@ struct HeatAlarm {
 /// Alarms with hysteresis, on the decayed shares of HeatHistory::heat(). One opens where an expert's share
 /// reaches raise_factor() times the fair share 1 / n_experts while its layer has a heat of min_calls() at
 /// least. It closes where the share falls below clear_factor() times that, or the layer's heat below an
-/// eighth of min_calls(): three half-lives without a call.
+/// eighth of min_calls(), after some half-lives without a call.
 class HeatAlarms {
  public:
   struct Options {

@@ -56,9 +56,9 @@ bool EmbeddingRun::take(Input& input) {
     const bool is_whole = !event->error && event->reason != FinishReason::kCancelled;
     const Outcome outcome = is_whole ? Outcome::kStop : Outcome::kError;
     metrics_.count_choice(event->summary, outcome);
-    context_->use.add(event->summary, outcome);
+    context_->add_use(event->summary, outcome);
     if (is_whole) metrics_.count_prompt(event->summary.n_prompt);
-    if (event->error) context_->failure = failure_text(backend_.path, *input.stream, *event->error);
+    if (event->error) context_->set_failure(failure_text(backend_.path, *input.stream, *event->error));
     if (!is_whole) fail_with(event->error ? openai::run_error(*event->error) : openai::ending_error());
     return true;
   }

@@ -86,10 +86,10 @@ bool Generation::advance(std::vector<std::string>& payloads) {
 void Generation::take(size_t index, StreamEvent event, std::vector<std::string>& payloads) {
   Choice& choice = choices_[index];
   count_prompt(index, event);
-  if (context_->trace != nullptr && !choice.stopped) context_->trace->add(index, event);
+  if (trace_ != nullptr && !choice.stopped) trace_->add(index, event);
   if (event.kind == StreamEvent::Kind::kFinished) {
     choice.finished = true;
-    if (event.error) context_->failure = failure_text(model_path_, *choice.stream, *event.error);
+    if (event.error) context_->set_failure(failure_text(model_path_, *choice.stream, *event.error));
     count(index, event.summary, choice.stopped ? Outcome::kStop : outcome_of(event.reason));
   }
   const int64_t n_before = answer_.n_generated(index);
@@ -116,7 +116,7 @@ void Generation::count(size_t index, RequestSummary summary, Outcome outcome) {
   summary.n_generated = answer_.n_generated(index);
   metrics_.count_choice(summary, outcome);
   if (index % static_cast<size_t>(job_.n) != 0) summary.n_prompt = summary.n_cached = 0;
-  context_->use.add(summary, outcome);
+  context_->add_use(summary, outcome);
 }
 
 namespace {

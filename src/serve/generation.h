@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "serve/http.h"
@@ -39,6 +40,8 @@ class Generation {
   void end();
   const openai::Answer& answer() const { return answer_; }
   const openai::TextJob& job() const { return job_; }
+  /// What sees the tokens for the dashboard, or null. Before the first of them is taken.
+  void set_trace(std::shared_ptr<RequestTrace> trace) { trace_ = std::move(trace); }
 
  private:
   struct Choice {
@@ -59,6 +62,7 @@ class Generation {
   openai::Answer answer_;
   Metrics& metrics_;
   const std::shared_ptr<RequestContext> context_;
+  std::shared_ptr<RequestTrace> trace_;
   std::vector<Choice> choices_;
 };
 

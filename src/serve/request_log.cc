@@ -58,6 +58,36 @@ void RequestUse::add(const RequestSummary& summary, Outcome its_outcome) {
   outcome = std::max(outcome.value_or(its_outcome), its_outcome);
 }
 
+void RequestContext::add_use(const RequestSummary& summary, Outcome outcome) {
+  const std::lock_guard lock(mutex_);
+  use_.add(summary, outcome);
+}
+
+RequestUse RequestContext::use() const {
+  const std::lock_guard lock(mutex_);
+  return use_;
+}
+
+void RequestContext::set_failure(std::string failure) {
+  const std::lock_guard lock(mutex_);
+  failure_ = std::move(failure);
+}
+
+std::string RequestContext::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void RequestContext::set_trace(std::shared_ptr<RequestTrace> trace) {
+  const std::lock_guard lock(mutex_);
+  trace_ = std::move(trace);
+}
+
+std::shared_ptr<RequestTrace> RequestContext::trace() const {
+  const std::lock_guard lock(mutex_);
+  return trace_;
+}
+
 std::string access_line(const HttpRecord& record, const RequestContext* context) {
   Json line = {{"time", time_now()},
                {"id", record.id},
@@ -72,8 +102,8 @@ std::string access_line(const HttpRecord& record, const RequestContext* context)
   if (record.abandoned) line["client_left"] = true;
   if (record.cut_off) line["cut_off"] = true;
   if (context != nullptr && !context->key_name.empty()) line["key"] = context->key_name;
-  if (context != nullptr && context->use.outcome) {
-    const RequestUse& use = context->use;
+  const RequestUse use = context == nullptr ? RequestUse() : context->use();
+  if (use.outcome) {
     line["outcome"] = name_of(*use.outcome);
     line["prompt_tokens"] = use.n_prompt;
     line["cached_tokens"] = use.n_cached;
@@ -83,20 +113,20 @@ std::string access_line(const HttpRecord& record, const RequestContext* context)
     line["decode_ms"] = ms(use.decode_seconds);
     if (use.n_preempted > 0) line["preempted"] = use.n_preempted;
   }
-  if (context != nullptr && !context->failure.empty()) line["error"] = context->failure;
+  if (context != nullptr && !context->failure().empty()) line["error"] = context->failure();
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string failure_line(const HttpRecord& record, const RequestContext& context) {
-  return fmt::format("request {} failed: {}", record.id, context.failure);
+  return fmt::format("request {} failed: {}", record.id, context.failure());
 }
 
 std::string slow_line(const HttpRecord& record, const RequestContext* context) {
   std::string line = fmt::format("slow request {} {} {}: {:.2f} s, writing {:.2f} s", record.id,
                                  printable(record.method, 20), printable(record.path, kMaxPathBytes),
                                  record.seconds, record.write_seconds);
-  if (context == nullptr || !context->use.outcome) return line;
-  const RequestUse& use = context->use;
+  const RequestUse use = context == nullptr ? RequestUse() : context->use();
+  if (!use.outcome) return line;
   return line + fmt::format(
                     ", waiting {:.2f} s, prefill {:.2f} s, decode {:.2f} s; {} prompt tokens ({} cached), {} "
                     "generated, {} times preempted, {}",

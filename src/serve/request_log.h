@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -56,7 +57,9 @@ struct RequestUse {
 
 class RequestTrace;
 
-/// What is remembered of a request beside the request.
+/// What is remembered of a request beside the request. Members are written before it is handed on. What
+/// functions take is told by workers, and asked for by the connection, which does not wait for them once its
+/// client has left: any thread.
 class RequestContext final : public HttpContext {
  public:
   RouteId route = RouteId::kOther;
@@ -64,9 +67,21 @@ class RequestContext final : public HttpContext {
   std::string key_name;
   bool allows_origin = false;  // CORS: the answer may be read by the page that asks
   bool is_work = false;        // counts while the server drains
-  RequestUse use;
-  std::shared_ptr<RequestTrace> trace;  // for the dashboard; null: it looks at something else
-  std::string failure;                  // of the engine, in more words than the client is told; "": none
+
+  void add_use(const RequestSummary& summary, Outcome outcome);
+  RequestUse use() const;
+  /// Of the engine, in more words than the client is told; "": none.
+  void set_failure(std::string failure);
+  std::string failure() const;
+  /// For the dashboard; null: it looks at something else.
+  void set_trace(std::shared_ptr<RequestTrace> trace);
+  std::shared_ptr<RequestTrace> trace() const;
+
+ private:
+  mutable std::mutex mutex_;
+  RequestUse use_;
+  std::string failure_;
+  std::shared_ptr<RequestTrace> trace_;
 };
 
 /// One line of JSON for the access log: no text of any prompt or answer, no key.

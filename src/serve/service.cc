@@ -326,8 +326,11 @@ void Service::start_text(HttpRequest& request, std::shared_ptr<RequestContext> c
   const std::string id = (is_chat ? "chatcmpl-" : "cmpl-") + request.id;
   auto generation = Generation::submit(backend_, *std::move(job), id, metrics_, context);
   if (!generation) return responder->respond(error_response(generation.error()));
-  if (dashboard_ != nullptr)
-    context->trace = dashboard_->begin((*generation)->job(), request.id, context->route, context->key);
+  if (dashboard_ != nullptr) {
+    auto trace = dashboard_->begin((*generation)->job(), request.id, context->route, context->key);
+    context->set_trace(trace);
+    (*generation)->set_trace(std::move(trace));
+  }
   if (streams) return responder->respond(stream_answer(*std::move(generation)));
   collect_answer(*std::move(generation), responder,
                  [this](std::function<void()> task) { run_on_workers(std::move(task)); });
@@ -358,10 +361,12 @@ HttpResponse Service::farewell() { return error_response(openai::ending_error())
 void Service::on_done(const HttpRecord& record) {
   const auto* const context = static_cast<const RequestContext*>(record.context.get());
   metrics_.count_answer(context == nullptr ? RouteId::kOther : context->route, record.status);
-  if (context != nullptr && context->use.outcome) metrics_.observe_request(record.seconds);
-  if (context != nullptr && context->trace != nullptr) context->trace->finish(context->use);
+  const RequestUse use = context == nullptr ? RequestUse() : context->use();
+  if (use.outcome) metrics_.observe_request(record.seconds);
+  const std::shared_ptr<RequestTrace> trace = context == nullptr ? nullptr : context->trace();
+  if (trace != nullptr) trace->finish(use);
   if (log_ != nullptr) log_->write(access_line(record, context));
-  if (log_ == nullptr && context != nullptr && !context->failure.empty())
+  if (log_ == nullptr && context != nullptr && !context->failure().empty())
     notes_->write("soli: " + failure_line(record, *context));
   if (options_.slow_request_seconds > 0 && record.seconds > options_.slow_request_seconds)
     notes_->write("soli: " + slow_line(record, context));

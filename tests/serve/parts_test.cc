@@ -81,7 +81,7 @@ TEST(AccessLineTest, IsOneLineOfJson) {
   record.abandoned = true;
   RequestContext context;
   context.key_name = "alice";
-  context.use.add(summary_of(5, 8), Outcome::kStop);
+  context.add_use(summary_of(5, 8), Outcome::kStop);
   const std::string line = access_line(record, &context);
   EXPECT_THAT(line, Not(HasSubstr("\n")));
   const auto json = nlohmann::json::parse(line);
@@ -94,7 +94,7 @@ TEST(AccessLineTest, IsOneLineOfJson) {
   EXPECT_FALSE(json.contains("error"));
   record.abandoned = false;
   record.cut_off = true;
-  context.failure = "/m.gguf: worn out";
+  context.set_failure("/m.gguf: worn out");
   const auto other = nlohmann::json::parse(access_line(record, &context));
   EXPECT_FALSE(other.contains("client_left"));
   EXPECT_EQ(other["cut_off"], true);

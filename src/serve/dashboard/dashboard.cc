@@ -92,7 +92,10 @@ Dashboard::Dashboard(const DashboardOptions& options, const Metrics& metrics,
       metrics_(metrics),
       tell_(std::move(tell)),
       made_ms_(system_ms()),
-      made_(std::chrono::steady_clock::now()) {}
+      made_(std::chrono::steady_clock::now()) {
+  // Before the engine's thread may be bound to a processor, which threads that it starts would share.
+  if (options_.counts_itself) thread_ = std::thread([this] { work(); });
+}
 
 int64_t Dashboard::now_ms() const {
   return made_ms_ +
@@ -107,6 +110,7 @@ void Dashboard::start(const ModelBackend& backend) {
   layers_ = layers_with_experts(spec);
   has_cache_ = backend.figures().cache.has_value();
   started_ms_ = now_ms();
+  const std::lock_guard lock(mutex_);
   counter_ = std::make_unique<WindowFigureCounter>(metrics_.latencies());
   HeatHistory::Options history = history_options(options_, spec, counter_->n_figures());
   history.start_ms = started_ms_;
@@ -123,7 +127,7 @@ void Dashboard::start(const ModelBackend& backend) {
     traces_ =
         std::make_shared<RequestTraces>(options_.max_requests, options_.memory_bytes - history.max_bytes);
   }
-  if (options_.counts_itself) thread_ = std::thread([this] { work(); });
+  is_started_ = true;
 }
 
 void Dashboard::stop() {
@@ -136,14 +140,15 @@ void Dashboard::stop() {
 }
 
 void Dashboard::work() {
-  auto next = std::chrono::steady_clock::now() + kCountGap;
+  // At whole seconds, so that each count falls into a window of its own.
+  const auto until_next_second = [this] {
+    return kCountGap - std::chrono::milliseconds(now_ms()) % kCountGap;
+  };
   std::unique_lock lock(stop_mutex_);
-  while (!stop_changed_.wait_until(lock, next, [this] { return stopped_; })) {
+  while (!stop_changed_.wait_for(lock, until_next_second(), [this] { return stopped_; })) {
     lock.unlock();
-    count(now_ms());
+    if (is_started_) count(now_ms());
     lock.lock();
-    // After a machine has slept there is nothing to be caught up on.
-    next = std::max(next + kCountGap, std::chrono::steady_clock::now() + kCountGap / 2);
   }
 }
 
@@ -164,7 +169,10 @@ void Dashboard::count(int64_t time_ms) {
   for (const ExpertWork& work : totals_) busy_seconds += static_cast<double>(work.busy_ns) * 1e-9;
   const int64_t n_open = alarms_ == nullptr ? 0 : alarms_->n_open();
   history_->add(time_ms, totals_, counter_->take(figures, metrics_.latencies(), busy_seconds, n_open));
-  if (alarms_ != nullptr) tell_changes(time_ms, alarms_->update(time_ms, history_->heat()));
+  if (alarms_ == nullptr) return;
+  tell_changes(time_ms, alarms_->update(time_ms, history_->heat()));
+  n_open_ = alarms_->n_open();
+  n_raised_ = alarms_->n_raised();
 }
 
 /// A line each, and some at most: where the load turns, many alarms open and close at once.
@@ -191,11 +199,7 @@ void Dashboard::tell_changes(int64_t time_ms, const std::vector<HeatAlarm>& chan
   }
 }
 
-HotExpertFigures Dashboard::hot_experts() const {
-  const std::lock_guard lock(mutex_);
-  if (alarms_ == nullptr) return {};
-  return {.open = alarms_->n_open(), .raised = alarms_->n_raised()};
-}
+HotExpertFigures Dashboard::hot_experts() const { return {.open = n_open_, .raised = n_raised_}; }
 
 HttpResponse Dashboard::answer(RouteId route, const HttpRequest& request, std::optional<size_t> key) const {
   const ApiResult<std::string> body = body_of(route, request, key);
@@ -267,7 +271,8 @@ Json Dashboard::requests_json(std::optional<size_t> key) const {
 ApiResult<std::string> Dashboard::request_text(const HttpRequest& request, const Query& query,
                                                std::optional<size_t> key) const {
   SOLI_API_ASSIGN_OR_RETURN(const int64_t since, query.integer("since", 0));
-  const std::string_view id = std::string_view(request.path).substr(request.path.rfind('/') + 1);
+  const std::string_view pattern = route_of(RouteId::kDashboardRequest).path;
+  const std::string_view id = std::string_view(request.path).substr(pattern.find('{'));
   if (traces_ != nullptr) {
     if (const auto found = traces_->find(std::string(id), key))
       return request_tokens_text(*found, layers_, *backend_.model->tokenizer, since);

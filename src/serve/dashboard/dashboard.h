@@ -2,6 +2,7 @@
 
 // What /dashboard and /api/v1/dashboard/... tell (docs/dashboard.md).
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -56,6 +57,7 @@ class Dashboard {
 
   /// After start(). `key`: that the request came with.
   HttpResponse answer(RouteId route, const HttpRequest& request, std::optional<size_t> key) const;
+  /// At any time; waits for nobody.
   HotExpertFigures hot_experts() const;
   bool has_alarms() const { return options_.hot_expert > 0; }
 
@@ -94,6 +96,9 @@ class Dashboard {
   std::vector<ExpertWork> totals_;  // [layer with experts][expert]
   int64_t lines_minute_ = 0;        // in which n_lines_ were told
   int64_t n_lines_ = 0;
+  std::atomic<int64_t> n_open_ = 0;
+  std::atomic<int64_t> n_raised_ = 0;
+  std::atomic<bool> is_started_ = false;
   std::mutex stop_mutex_;
   std::condition_variable stop_changed_;
   bool stopped_ = false;

@@ -88,11 +88,15 @@ class RequestTraces {
   int64_t bytes_ = 0;
 };
 
-/// One request's way to its place among them. One thread at a time.
+/// One request's way to its place among them. Thread-safe. When it goes, its answer has ended.
 class RequestTrace {
  public:
   RequestTrace(std::shared_ptr<RequestTraces> traces, uint64_t number)
       : traces_(std::move(traces)), number_(number) {}
+
+  RequestTrace(const RequestTrace&) = delete;
+  RequestTrace& operator=(const RequestTrace&) = delete;
+  ~RequestTrace() { finish({}); }
 
   void add(size_t choice, const StreamEvent& event) { traces_->add(number_, choice, event); }
   void finish(const RequestUse& use) { traces_->finish(number_, use); }
