@@ -25,9 +25,7 @@ asan() {
   GTEST_FILTER="-$long_under_asan" run_tests asan 600 --label-regex sanitized
 }
 
-# Threads share the work in the same way with any instructions.
 tsan() {
-  cmake_options=(-DSOLI_VECTOR_ISAS=)
   build tsan threaded_tests
   run_tests tsan 600 --label-regex threaded
 }

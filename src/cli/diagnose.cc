@@ -153,6 +153,8 @@ Result<DiagnosisReport> make_diagnosis(const DiagnoseOptions& options, const Dia
 }
 
 Status show_diagnosis(const DiagnoseOptions& options, int64_t layer, const DiagnosisReport& report) {
+  // First, since whoever reads the output may not read it to its end.
+  if (!options.html.empty()) SOLI_RETURN_IF_ERROR(write_html(report, layer, options.html));
   if (options.json) {
     write_json(report, [](std::string_view part) { write_output(part); });
   } else {
@@ -160,8 +162,7 @@ Status show_diagnosis(const DiagnoseOptions& options, int64_t layer, const Diagn
     if (options.position >= 0) view.position = options.position;
     write_output(render_text(report, view));
   }
-  SOLI_RETURN_IF_ERROR(flush_output());
-  return options.html.empty() ? Status() : write_html(report, layer, options.html);
+  return flush_output();
 }
 
 Result<int> run_diagnose(const DiagnoseOptions& options) {

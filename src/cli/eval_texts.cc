@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <system_error>
 
@@ -118,6 +119,8 @@ void say_what_is_left_out(std::vector<std::filesystem::path>& paths) {
     print_note("soli: {} is left out: it is no file, nor a link to one\n", printable(path.string(), 4096));
 }
 
+constexpr size_t kMostNameBytes = 200;  // of a file that are shown
+
 Result<std::vector<std::filesystem::path>> texts_in(const std::string& folder) {
   std::error_code error;
   std::vector<std::filesystem::path> paths;
@@ -137,10 +140,13 @@ Result<std::vector<std::filesystem::path>> texts_in(const std::string& folder) {
     return fail(ErrorKind::kLimit, "{}: has {} texts; {} are allowed", folder, paths.size(), kMaxEvalTexts);
   }
   std::sort(paths.begin(), paths.end());
-  for (size_t i = 1; i < paths.size(); ++i) {
-    if (paths[i].stem() != paths[i - 1].stem()) continue;
+  std::map<std::string, const std::filesystem::path*> by_domain;
+  for (const std::filesystem::path& path : paths) {
+    const auto [other, is_new] = by_domain.emplace(replace_invalid_utf8(path.stem().string()), &path);
+    if (is_new) continue;
     return fail(ErrorKind::kInvalidArgument, "{}: {} and {} are one domain; one file of a name is allowed",
-                folder, paths[i - 1].filename().string(), paths[i].filename().string());
+                folder, printable(other->second->filename().string(), kMostNameBytes),
+                printable(path.filename().string(), kMostNameBytes));
   }
   return paths;
 }

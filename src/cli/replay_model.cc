@@ -1,5 +1,6 @@
 #include "cli/replay_model.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <utility>
@@ -103,7 +104,8 @@ Status check_session(const ModelReplay& replay, const Session& session, const Tr
 
 /// Whether the model is the trace's, as far as the trace knows; says on stderr what differs.
 std::optional<bool> compare_models(const TraceInfo& info, const ModelSpec& spec, const std::string& id) {
-  if (info.model != spec.name || info.architecture != spec.architecture) {
+  // As a trace has it.
+  if (info.model != replace_invalid_utf8(spec.name) || info.architecture != spec.architecture) {
     print_note("soli: the trace is of {} ({}), and this model is {} ({})\n", printable(info.model, 200),
                printable(info.architecture, 200), printable(spec.name, 200), spec.architecture);
     return false;
@@ -156,8 +158,10 @@ Result<ReplayFigures> replay_model(const ModelReplay& replay) {
                         read_sequences(reader, file.spec(), replay.request, replay.skips_incomplete));
   const TraceShape& shape = reader.shape();
   ModelOptions options = replay.model;
-  options.memory.further_bytes += sequences.longest() * replay.n_parallel *
-                                  RecordedChoices::bytes_per_position(shape.n_layers(), shape.k);
+  const int64_t n_at_once =
+      std::min<int64_t>(replay.n_parallel, static_cast<int64_t>(sequences.sequences.size()));
+  options.memory.further_bytes +=
+      sequences.longest() * n_at_once * RecordedChoices::bytes_per_position(shape.n_layers(), shape.k);
   SOLI_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::open(options));
   SOLI_RETURN_IF_ERROR(check_session(replay, *session, sequences));
   SOLI_ASSIGN_OR_RETURN(const std::string id, model_id(file));

@@ -37,7 +37,11 @@ Result<std::string> model_id(const ModelFile& file) {
   IdHash hash;
   hash.add(file.spec().architecture);
   hash.add(file.spec().name);
-  for (const GgufTensor* const tensor : file.tensors()) {
+  // A packed file has them in another order.
+  std::vector<const GgufTensor*> tensors = file.tensors();
+  std::sort(tensors.begin(), tensors.end(),
+            [](const GgufTensor* a, const GgufTensor* b) { return a->name < b->name; });
+  for (const GgufTensor* const tensor : tensors) {
     hash.add(tensor->name);
     hash.add(uint64_t{tensor->type});
     for (const int64_t dim : tensor->dims) hash.add(static_cast<uint64_t>(dim));

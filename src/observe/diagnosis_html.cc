@@ -34,11 +34,11 @@ std::string json_text(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// [kind, expert, weight, |c|/|r|, active, [[token, probability], ...]]. What is not finite never comes here:
-/// the engine fails such requests.
+/// [kind, expert, weight, |c|/|r|, active, [[token, probability], ...]]. The weight in full: the page looks
+/// for the largest. What is not finite never comes here: the engine fails such requests.
 std::string call_data(const DiagnosisReport& report, int64_t number) {
   const FfnCall& call = report.tokens.calls[static_cast<size_t>(number)];
-  std::string text = fmt::format("[{},{},{:.3g},{:.3g},{:.3g},[", static_cast<int>(call.kind), call.expert,
+  std::string text = fmt::format("[{},{},{},{:.3g},{:.3g},[", static_cast<int>(call.kind), call.expert,
                                  call.weight, call.residual_ratio, call.active_share);
   const auto said = report.tokens.said_by(number);
   for (size_t i = 0; i < said.size(); ++i)

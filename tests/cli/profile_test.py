@@ -356,6 +356,8 @@ class JsonLinesTest(ProfileTest):
             data = self.texts(a_jsonl='{"text": "x y z"}\n' + line)
             self.check(soli("profile", DEMO, "--data", data), ERROR, "a.jsonl:2", part)
         self.check(soli("eval", DEMO, "--data", self.texts(a="x y", a_jsonl='{"text": "x y"}')), ERROR, "one domain")
+        parted = self.texts(**{"a": "x y", "a.k": "x y", "a_jsonl": '{"text": "x y"}'})
+        self.check(soli("eval", DEMO, "--data", parted), ERROR, "one domain")
         self.check(soli("profile", DEMO, "--data", self.texts(a_jsonl="\n")), ERROR, "a.jsonl", "0 tokens")
         self.check(soli("profile", DEMO, "--data", self.folder()), ERROR, "NAME.jsonl")
 

@@ -107,6 +107,12 @@ class LogitsTest(ReplayTest):
         self.assertIn(f"the same to the bit at {len(trace.rows)}\n", text)
         self.assertIn("100.00    100.00", text)
 
+    def test_a_packed_model_is_the_same(self):
+        packed = self.folder() / "packed.gguf"
+        self.run_ok("pack", DEMO, packed)
+        path = self.trace("logits", DEMO, "--token-ids", IDS, "--greedy", "1")
+        self.assertIs(self.run_ok("replay", path, packed, "--json").json["same_model"], True)
+
     def test_what_is_replayed_can_be_traced(self):
         path = self.trace("logits", DEMO, "--token-ids", IDS, "--greedy", "1", "--steer", "temperature=3")
         again = self.folder() / "again.sqlite"
