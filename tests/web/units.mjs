@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { check, equal, WEB } from './support.mjs';
+import { check, equal, until, WEB } from './support.mjs';
 
 function refused(run, part) {
   try {
@@ -85,12 +85,64 @@ function tokens({ TokenStore, visible }) {
   equal([visible(''), visible('a\n'), visible('\u202eb\u0000')], ['·', 'a↵', '⟨202e⟩b␀'], 'texts without a shape');
 }
 
-function numbers({ whole, short, seconds, bytes, percent, span }) {
+function numbers({ whole, short, seconds, bytes, percent, span, policyText }) {
   equal([whole(null), whole(1234567), short(0), short(12345), short(1.234), short(3.1e10)],
     ['–', '1\u202f234\u202f567', '0', '12.3k', '1.23', '31G'], 'numbers');
   equal([seconds(0.0000213), seconds(0.0213), seconds(2.5), seconds(7300), span(90000)],
     ['21.3 µs', '21.3 ms', '2.50 s', '2 h 1 min', '1 d 1 h'], 'durations');
   equal([bytes(512), bytes(1536), percent(0.031), percent(0.5)], ['512 B', '1.50 KiB', '3.1\u202f%', '50\u202f%'], 'others');
+  for (const step of [1e-5, 2e-4, 2.5e-4, 5e-4, 0.0025, 0.01, 0.025, 0.2]) {
+    const ticks = [0, 1, 2, 3, 4].map((i) => percent(i * step));
+    equal(new Set(ticks).size, 5, `ticks that differ: ${ticks}`);
+  }
+  equal([policyText({}), policyText({ mask: [3] }), policyText(null)],
+    ['the model’s own', 'mask = [3]', 'a policy too large to show'], 'policies in a line');
+}
+
+function keys({ sendable }) {
+  equal(['', 'sk-~!', 'a\u2013b', 'a b', 'schlüssel', 'a\n'].map(sendable), [true, true, false, false, false, false], 'keys');
+}
+
+/** Answers other than 200 to the probes with which a page begins; a key that no header can carry is stored before. */
+async function probes(load) {
+  const stored = new Map([['soli.key', 'a\u2013b']]);
+  const answers = [[429, 'queue_full'], [503, ''], [200, '']];
+  const stubs = {
+    location: { pathname: '/dashboard' },
+    document: { hidden: false, addEventListener: () => {} },
+    sessionStorage: {
+      getItem: (name) => stored.get(name) ?? null, setItem: (name, value) => stored.set(name, value),
+      removeItem: (name) => stored.delete(name),
+    },
+    fetch: async () => {
+      const [status, code] = answers.shift();
+      return new Response(JSON.stringify({ error: { message: `it says ${status}`, code } }), { status });
+    },
+  };
+  const before = Object.keys(stubs).map((name) => [name, Object.getOwnPropertyDescriptor(globalThis, name)]);
+  for (const [name, value] of Object.entries(stubs)) {
+    Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
+  }
+  try {
+    const { status } = await load('link');
+    const { askAll } = await load('poll');
+    const { UNSENDABLE_KEY } = await load('key_text');
+    equal([status.value, stored.size], [{ kind: 'locked', wrong: UNSENDABLE_KEY }, 0], 'a stored key that cannot be sent');
+    const seen = [];
+    askAll();
+    await until(async () => {
+      const { kind, why } = status.value;
+      if (seen.at(-1) !== (why ?? kind)) seen.push(why ?? kind);
+      return kind === 'ok';
+    }, 'the page asks again after 429 and 503');
+    equal(seen, ['connecting', 'it says 429', 'it says 503', 'ok'], 'what the page says meanwhile');
+    await new Promise((resolve) => setTimeout(resolve, 50));  // Its last timer wants the document.
+  } finally {
+    for (const [name, descriptor] of before) {
+      if (descriptor) Object.defineProperty(globalThis, name, descriptor);
+      else delete globalThis[name];
+    }
+  }
 }
 
 export async function units() {
@@ -107,6 +159,8 @@ export async function units() {
     rings(await load('series_ring'));
     tokens(await load('token_store'));
     numbers(await load('format'));
+    keys(await load('key_text'));
+    await probes(load);
   } finally {
     await server.close();
   }

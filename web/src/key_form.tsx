@@ -1,4 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks';
+import { sendable, UNSENDABLE_KEY } from './lib/key_text';
 import { key, status } from './lib/link';
 import { askAll } from './lib/poll';
 import { useStore } from './lib/store';
@@ -8,12 +9,13 @@ export function KeyForm() {
   const now = useStore(status);
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => input.current?.focus(), []);
-  const wrong = now.kind === 'locked' && now.wrong;
+  const wrong = now.kind === 'locked' ? now.wrong : '';
   return (
     <form class="panel key" onSubmit={(event) => {
       event.preventDefault();
       const entered = input.current?.value.trim() ?? '';
       if (entered === '') return;
+      if (!sendable(entered)) return status.set({ kind: 'locked', wrong: UNSENDABLE_KEY });
       key.set(entered);
       askAll();
     }}>
@@ -21,11 +23,11 @@ export function KeyForm() {
       <label for="key">API key</label>
       <div class="row">
         <input id="key" ref={input} type="password" autocomplete="off" spellcheck={false} required
-          aria-invalid={wrong} aria-describedby="key-note" />
+          aria-invalid={wrong !== ''} aria-describedby="key-note" />
         <button type="submit" class="main">Open</button>
       </div>
       <p id="key-note" class={wrong ? 'error' : 'quiet'} role={wrong ? 'alert' : undefined}>
-        {wrong ? 'The server does not know this key.' : 'It stays in this tab, and is forgotten when the tab is closed.'}
+        {wrong || 'It stays in this tab, and is forgotten when the tab is closed.'}
       </p>
     </form>
   );

@@ -43,7 +43,7 @@ export function StatusLine() {
       {now.kind === 'ok' && key.get() && (
         <button type="button" title="The key is kept in this tab only" onClick={() => {
           key.forget();
-          status.set({ kind: 'locked', wrong: false });
+          status.set({ kind: 'locked', wrong: '' });
         }}>Forget key</button>
       )}
     </div>

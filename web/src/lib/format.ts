@@ -1,4 +1,6 @@
-// Numbers as people read them. Every function takes null, for which it writes a dash.
+// Numbers as people read them. Every function of a number takes null, for which it writes a dash.
+import type { Policy } from './types';
+
 export const DASH = '–';
 type Maybe = number | null | undefined;
 
@@ -30,8 +32,12 @@ function figures(inexact: number): string {
   return value.toPrecision(2);
 }
 
+/** Below a percent with two figures, so that the ticks of an axis differ. */
 export function percent(value: Maybe): string {
-  return missing(value) ? DASH : `${(value * 100).toFixed(value < 0.1 ? 1 : 0)}\u202f%`;
+  if (missing(value)) return DASH;
+  const hundredths = value * 100;
+  const text = value > 0 && value < 0.01 ? hundredths.toPrecision(2) : hundredths.toFixed(value > 0 && value < 0.1 ? 1 : 0);
+  return `${text}\u202f%`;
 }
 
 export function bytes(value: Maybe): string {
@@ -74,8 +80,9 @@ export function clock(ms: Maybe, fine = true): string {
   return fine ? `${minutes}:${two(date.getSeconds())}` : minutes;
 }
 
-/** A policy in one line. */
-export function policyText(policy: Record<string, unknown>): string {
+/** A policy in one line. The server writes null for one that is too large. */
+export function policyText(policy: Policy | null): string {
+  if (policy === null) return 'a policy too large to show';
   const keys = Object.keys(policy);
   return keys.length === 0 ? 'the model’s own' : keys.map((k) => `${k} = ${JSON.stringify(policy[k])}`).join(', ');
 }

@@ -1,4 +1,5 @@
 // The way to the server: the key, one status for the whole page, and errors that say what the server said.
+import { sendable, UNKNOWN_KEY, UNSENDABLE_KEY } from './key_text';
 import { Store } from './store';
 
 export type Status =
@@ -6,9 +7,7 @@ export type Status =
   | { kind: 'ok' }
   | { kind: 'loading'; progress: number | null }
   | { kind: 'lost'; since: number; retry_at: number; why: string }
-  | { kind: 'locked'; wrong: boolean };
-
-export const status = new Store<Status>({ kind: 'connecting' });
+  | { kind: 'locked'; wrong: string };  // what is wrong with the key; '': there is none
 
 // "/dashboard" may lie behind a prefix of a proxy; the API lies beside it.
 const ROOT = location.pathname.replace(/dashboard\/?$/, '');
@@ -21,6 +20,19 @@ export const key = {
   set: (value: string) => sessionStorage.setItem(KEY_NAME, value),
   forget: () => sessionStorage.removeItem(KEY_NAME),
 };
+
+function atFirst(): Status {
+  if (sendable(key.get())) return { kind: 'connecting' };
+  key.forget();
+  return { kind: 'locked', wrong: UNSENDABLE_KEY };
+}
+
+export const status = new Store<Status>(atFirst());
+
+/** The server answered 401. */
+export function lock(): void {
+  status.set({ kind: 'locked', wrong: key.get() === '' ? '' : UNKNOWN_KEY });
+}
 
 /** An answer with an error status, in the server's words. */
 export class ApiError extends Error {
@@ -72,7 +84,7 @@ export async function post(path: string, body: unknown, signal: AbortSignal): Pr
     const init = { method: 'POST', body: JSON.stringify(body), signal };
     return await send(path, init, { 'Content-Type': 'application/json' });
   } catch (error) {
-    if (error instanceof ApiError && error.status === 401) status.set({ kind: 'locked', wrong: key.get() !== '' });
+    if (error instanceof ApiError && error.status === 401) lock();
     throw error;
   }
 }

@@ -1,7 +1,7 @@
 // Who asks the server what, and when. Nothing is asked while the page is hidden; while the server is away only one
 // question is, ever more seldom, until it answers.
 import { useEffect, useRef } from 'preact/hooks';
-import { ApiError, get, key, status } from './link';
+import { ApiError, get, lock, status } from './link';
 
 interface Task {
   path: () => string | null;  // null: not now
@@ -66,9 +66,9 @@ async function run(task: Task): Promise<void> {
 
 function failed(error: unknown, task: Task | null): void {
   if (error instanceof ApiError) {
-    if (error.status === 401) return void status.set({ kind: 'locked', wrong: key.get() !== '' });
+    if (error.status === 401) return lock();
     if (error.code === 'loading') return void loading();
-    if (error.status === 429) return;  // Its next turn will do.
+    if (error.status === 429 && task) return;  // Its next turn will do; a probe has none.
     if (error.status < 500 && task) return task.fail(error);
   }
   // Of several questions that were on their way when the server went, the first tells.

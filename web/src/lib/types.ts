@@ -100,7 +100,7 @@ export interface RequestLine {
   stream: boolean;
   choices: number;
   experts_per_token: number | null;
-  policy: Policy;
+  policy: Policy | null;  // null: too large
   exact: boolean;
   prompt_tokens: number | null;
   cached_tokens: number | null;
