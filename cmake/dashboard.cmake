@@ -1,8 +1,5 @@
-# Puts the page of the dashboard into the library: the one that web/ builds where it is there, or a plain one.
+# Puts the page of the dashboard, which web/ builds, into the library.
 set(page ${PROJECT_SOURCE_DIR}/web/dist/index.html)
-if(NOT EXISTS ${page})
-  set(page ${CMAKE_CURRENT_SOURCE_DIR}/serve/dashboard/page.html)
-endif()
 set(SOLI_PAGE_DATA ${CMAKE_CURRENT_BINARY_DIR}/generated/serve/dashboard/page_data.cc)
 set(embed ${PROJECT_SOURCE_DIR}/cmake/embed_file.cmake)
 add_custom_command(
