@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, then runs every test: under 25 minutes on two cores. Called by .ci/run.
+# Installs what is missing, then runs every test: some 25 minutes on two cores; less is wanted. Called by .ci/run.
 # SOLI_FUZZ_SECONDS (default 10) says how long each fuzz target runs. Logs are left in build/logs/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
