@@ -4,10 +4,9 @@ import array
 import collections
 import csv
 import math
-import sqlite3
 
 from program import DEMO, DONE, ERROR, GOLDEN, MIXTRAL, ROOT, USAGE, main, soli
-from traces import GREEDY, Trace, TraceTest
+from traces import GREEDY, Trace, TraceTest, change
 
 IDS = ",".join(str((7 * i + 3) % 300) for i in range(90))
 TEXT = ["--text", ROOT / "tests" / "data" / "code_python.txt", "--window", "64", "--max-tokens", "320"]
@@ -20,11 +19,7 @@ class ReplayTest(TraceTest):
         """A copy of a trace, in which these statements were run."""
         copy = self.folder() / "changed.sqlite"
         copy.write_bytes(path.read_bytes())
-        database = sqlite3.connect(copy)
-        for statement in statements:
-            database.execute(*([statement] if isinstance(statement, str) else statement))
-        database.commit()
-        database.close()
+        change(copy, *statements)
         return copy
 
 

@@ -2,11 +2,10 @@
 
 import array
 import math
-import sqlite3
 import struct
 
 from program import DEMO, ERROR, main, soli
-from traces import GREEDY, Trace, TraceTest
+from traces import GREEDY, Trace, TraceTest, change
 
 
 def circling(data, levels=6, width=300):
@@ -50,11 +49,7 @@ class HostileTest(TraceTest):
     def changed(self, *statements):
         path = self.folder() / "changed"
         path.write_bytes(self.path.read_bytes())
-        database = sqlite3.connect(path)
-        for statement in statements:
-            database.execute(*([statement] if isinstance(statement, str) else statement))
-        database.commit()
-        database.close()
+        change(path, *statements)
         return path
 
     def test_files_that_are_no_database(self):

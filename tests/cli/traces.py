@@ -8,6 +8,15 @@ from program import CliTest
 GREEDY = ["-p", "The sea", "-n", "24", "--temp", "0", "--ignore-eos"]
 
 
+def change(path, *statements):
+    """Runs statements on a trace: texts, or pairs of a text and its parameters."""
+    database = sqlite3.connect(path)
+    for statement in statements:
+        database.execute(*([statement] if isinstance(statement, str) else statement))
+    database.commit()
+    database.close()
+
+
 class Trace:
     def __init__(self, path):
         database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)

@@ -108,7 +108,9 @@ TEST(DashboardFiguresTest, CountWhatWasAdded) {
 }
 
 TracedRequest traced(const std::string& id, std::optional<size_t> key = {}, bool has_tokens = false) {
-  TracedRequest request{.id = id, .key = key};
+  TracedRequest request;
+  request.id = id;
+  request.key = key;
   request.has_tokens = has_tokens;
   if (has_tokens) request.prompt = {1, 2};
   request.n_tokens = static_cast<int64_t>(request.prompt.size());
@@ -117,7 +119,7 @@ TracedRequest traced(const std::string& id, std::optional<size_t> key = {}, bool
 
 std::vector<std::string> ids_of(const RequestTraces& traces, std::optional<size_t> key = {}) {
   std::vector<std::string> ids;
-  for (const TracedRequest& request : traces.list(key)) ids.push_back(request.id);
+  for (const TracedSummary& request : traces.list(key)) ids.push_back(request.id);
   return ids;
 }
 

@@ -263,7 +263,7 @@ Json Dashboard::state_json() const {
 Json Dashboard::requests_json(std::optional<size_t> key) const {
   Json requests = Json::array();
   if (traces_ != nullptr) {
-    for (const TracedRequest& request : traces_->list(key)) requests.push_back(request_json(request));
+    for (const TracedSummary& request : traces_->list(key)) requests.push_back(request_json(request));
   }
   return {{"requests", std::move(requests)}};
 }

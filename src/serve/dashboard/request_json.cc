@@ -11,7 +11,7 @@ namespace {
 
 using openai::Json;
 
-const char* state_of(const TracedRequest& request) {
+const char* state_of(const TracedSummary& request) {
   if (request.use) return "done";
   return request.has_begun ? "running" : "waiting";
 }
@@ -80,7 +80,7 @@ std::string tokens_text(const TracedRequest& request, size_t n_layers, const Tok
 
 }  // namespace
 
-Json request_json(const TracedRequest& request) {
+Json request_json(const TracedSummary& request) {
   const bool is_done = request.use.has_value();
   const RequestUse use = request.use.value_or(RequestUse{});
   const auto when_done = [is_done](auto value) { return is_done ? Json(value) : Json(); };

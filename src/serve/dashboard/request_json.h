@@ -12,7 +12,7 @@
 
 namespace soli::serve {
 
-openai::Json request_json(const TracedRequest& request);
+openai::Json request_json(const TracedSummary& request);
 
 /// A request with its tokens from a position on; an object of JSON.
 std::string request_tokens_text(const TracedRequest& request, const std::vector<int64_t>& layers,

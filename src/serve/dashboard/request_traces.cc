@@ -14,27 +14,6 @@ int64_t bytes_of_request(const TracedRequest& request) {
   return static_cast<int64_t>(sizeof(TracedRequest) + texts + request.prompt.size() * sizeof(int32_t));
 }
 
-TracedRequest without_tokens(const TracedRequest& request) {
-  TracedRequest copy = {.id = request.id,
-                        .path = request.path,
-                        .key = request.key,
-                        .started_ms = request.started_ms,
-                        .stream = request.stream,
-                        .exact = request.exact,
-                        .n_choices = request.n_choices,
-                        .experts_per_token = request.experts_per_token,
-                        .policy = request.policy,
-                        .n_prompt = request.n_prompt,
-                        .n_generated = request.n_generated,
-                        .has_begun = request.has_begun,
-                        .use = request.use,
-                        .has_tokens = request.has_tokens};
-  copy.n_tokens = request.n_tokens;
-  copy.n_routed = request.n_routed;
-  copy.n_dropped = request.n_dropped;
-  return copy;
-}
-
 }  // namespace
 
 int64_t RequestTraces::bytes() const {
@@ -128,11 +107,11 @@ void RequestTraces::finish(uint64_t number, const RequestUse& use) {
   if (!use.outcome) entry->request.use->outcome = Outcome::kAbort;
 }
 
-std::vector<TracedRequest> RequestTraces::list(std::optional<size_t> key) const {
+std::vector<TracedSummary> RequestTraces::list(std::optional<size_t> key) const {
   const std::lock_guard lock(mutex_);
-  std::vector<TracedRequest> found;
+  std::vector<TracedSummary> found;
   for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
-    if ((*entry)->request.key == key) found.push_back(without_tokens((*entry)->request));
+    if ((*entry)->request.key == key) found.push_back((*entry)->request);
   }
   return found;
 }

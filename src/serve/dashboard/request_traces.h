@@ -16,8 +16,8 @@
 
 namespace soli::serve {
 
-/// What is remembered of one request.
-struct TracedRequest {
+/// What is remembered of one request, without its tokens.
+struct TracedSummary {
   std::string id;
   std::string_view path = {};      // of its route
   std::optional<size_t> key = {};  // of ApiKeys, that it came with
@@ -34,11 +34,14 @@ struct TracedRequest {
 
   // Of the first choice, where its routing is kept.
   bool has_tokens = false;
-  int64_t n_tokens = 0;  // that are kept, the prompt's included
+  int64_t n_tokens = 0;   // that are kept, the prompt's included
+  int64_t n_routed = 0;   // positions whose routing is kept
+  int64_t n_dropped = 0;  // tokens for which there was no room; none is kept after the first
+};
+
+struct TracedRequest : TracedSummary {
   std::vector<int32_t> prompt = {};
   std::deque<int32_t> generated = {};
-  int64_t n_routed = 0;                   // positions whose routing is here
-  int64_t n_dropped = 0;                  // tokens for which there was no room; none is kept after the first
   std::deque<uint16_t> layer_calls = {};  // [n_routed][layer with experts]: experts that the token called
   std::deque<uint16_t> ids = {};          // of all of these, one after another
   std::deque<float> weights = {};
@@ -65,7 +68,7 @@ class RequestTraces {
   void finish(uint64_t number, const RequestUse& use);
 
   /// Requests that came with that key, the latest first, without tokens.
-  std::vector<TracedRequest> list(std::optional<size_t> key) const;
+  std::vector<TracedSummary> list(std::optional<size_t> key) const;
   /// One of them, with its tokens. Nothing where there is none with that key.
   std::optional<TracedRequest> find(const std::string& id, std::optional<size_t> key) const;
 
